@@ -1,0 +1,60 @@
+package handler
+
+import (
+	"sync"
+
+	"weir/protocol"
+)
+
+// Reply is what a handler answers: a body now, a body later, nothing at all (acks=0), or the end of the connection.
+type Reply struct {
+	body    protocol.Body
+	pending *Pending
+	err     error
+}
+
+// Now answers with body.
+func Now(body protocol.Body) Reply { return Reply{body: body} }
+
+// Later answers when p is completed. Only the keys that the API table marks as pipelined let the connection's next
+// request start meanwhile.
+func Later(p *Pending) Reply { return Reply{pending: p} }
+
+// Silent sends nothing: Produce with acks=0.
+func Silent() Reply { return Reply{} }
+
+// Close ends the connection without an answer, where the protocol has none.
+func Close(err error) Reply { return Reply{err: err} }
+
+// Body returns the body of a Now reply, else nil.
+func (r Reply) Body() protocol.Body { return r.body }
+
+// Pending returns the reply to wait for, else nil.
+func (r Reply) Pending() *Pending { return r.pending }
+
+// Err returns the reason to close the connection, else nil.
+func (r Reply) Err() error { return r.err }
+
+// Pending is a reply that is completed once, later, by whoever knows the answer. Completing never blocks.
+type Pending struct {
+	once sync.Once
+	done chan struct{}
+	body protocol.Body
+}
+
+// NewPending returns a reply that waits.
+func NewPending() *Pending { return &Pending{done: make(chan struct{})} }
+
+// Complete gives the answer; only the first call counts. A nil body sends nothing.
+func (p *Pending) Complete(body protocol.Body) {
+	p.once.Do(func() {
+		p.body = body
+		close(p.done)
+	})
+}
+
+// Done is closed when the reply is complete.
+func (p *Pending) Done() <-chan struct{} { return p.done }
+
+// Body returns the answer; valid after Done.
+func (p *Pending) Body() protocol.Body { return p.body }
