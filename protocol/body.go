@@ -1,5 +1,7 @@
 package protocol
 
+import "os"
+
 // Body is what a response carries after its header; every kmsg.Response is one.
 type Body interface {
 	Key() int16
@@ -32,8 +34,5 @@ type Records interface {
 	// ReadAt reads from byte off of the run; a full read or an error.
 	ReadAt(p []byte, off int64) (int, error)
 	// OSFile returns the file and the run's position in it for sendfile; ok is false where there is no such file.
-	OSFile() (f OSFile, pos int64, ok bool)
+	OSFile() (f *os.File, pos int64, ok bool)
 }
-
-// OSFile is what sendfile needs of an open file.
-type OSFile interface{ Fd() uintptr }
