@@ -1,0 +1,33 @@
+package batch
+
+import "sync"
+
+// maxPooledBytes is the largest buffer that is kept for the next batch: eight times the default max.message.bytes, so
+// that batches of usual size and ratio find one, while one huge batch does not pin its memory.
+const maxPooledBytes = 8 << 20
+
+// A buffer is a pooled byte slice. A nil buffer is one that needs no release.
+type buffer struct{ b []byte }
+
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+func newBuffer() *buffer { return buffers.Get().(*buffer) }
+
+// release gives the buffer back; nobody may use its bytes afterwards.
+func (f *buffer) release() {
+	if f == nil || cap(f.b) > maxPooledBytes {
+		return
+	}
+	f.b = f.b[:0]
+	buffers.Put(f)
+}
+
+// room makes sure that n more bytes fit, and that growing by small steps is cheap.
+func (f *buffer) room(n int) {
+	if cap(f.b)-len(f.b) >= n {
+		return
+	}
+	grown := make([]byte, len(f.b), max(len(f.b)+n, 2*cap(f.b)))
+	copy(grown, f.b)
+	f.b = grown
+}
