@@ -1,0 +1,62 @@
+# `make` alone prints the targets. What each needs beyond Go is installed by none of them: see CONTRIBUTING.md.
+
+GO        ?= go
+FUZZTIME  ?= 20s
+BENCHTIME ?= 1s
+SOAKFUZZ  ?= 10m
+
+# Linters are pinned by a module file of their own, so that the broker's dependencies stay the broker's.
+TOOL = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+
+.PHONY: help build test race lint fuzz compat bench generate check soak
+
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## the static binary ./weir
+	CGO_ENABLED=0 $(GO) build -trimpath -o weir ./cmd/weir
+
+test: ## all tests
+	$(GO) test ./...
+
+race: ## all tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+lint: ## gofmt, go vet, staticcheck, tidy modules
+	@files=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	  if [ -n "$$files" ]; then echo "not formatted by gofmt:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	cd compat-tests && $(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	cd compat-tests && $(TOOL) staticcheck ./...
+	$(GO) mod tidy -diff
+	cd compat-tests && $(GO) mod tidy -diff
+
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@set -e; for dir in $$(grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz' || true); do \
+	    echo "== $$dir $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
+	  done; \
+	done
+
+compat: build ## public clients against the binary
+	cd compat-tests && WEIR_BIN=$(CURDIR)/weir $(GO) run ./cmd/compat
+
+bench: build ## benchmarks, and start time and memory of the binary
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./...
+	cd compat-tests && WEIR_BIN=$(CURDIR)/weir $(GO) run ./cmd/measure
+
+generate: ## generated files, anew
+	$(GO) generate ./...
+
+check: ## what CI runs: lint, build, test, race, compat
+	@set -e; for step in lint build test race compat; do \
+	  echo "== make $$step"; start=$$(date +%s); \
+	  $(MAKE) --no-print-directory $$step; \
+	  echo "== make $$step: $$(($$(date +%s) - start)) s"; \
+	done
+
+soak: ## what takes hours: long fuzzing, the compatibility suites' long forms
+	$(MAKE) fuzz FUZZTIME=$(SOAKFUZZ)
+	cd compat-tests && WEIR_BIN=$(CURDIR)/weir $(GO) run ./cmd/compat -soak

@@ -1,0 +1,9 @@
+// Command weir is a message broker that speaks Apache Kafka's wire protocol, and a client for any broker that does.
+//
+// main.go picks the verb and is the only place that exits; every verb has a file of its own. serve.go and its wiring
+// are the server; all other verbs are clients that use nothing but the public API, so they work against any
+// Kafka-compatible broker. Only they import a client library.
+//
+// Exit codes: 0 the verb did what was asked; 1 it failed; 2 the command line or the configuration is wrong, and
+// nothing was done.
+package main

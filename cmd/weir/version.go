@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the commit and the Go release that this binary was built from",
+		Args:  positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, _ := debug.ReadBuildInfo()
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine(info))
+			return err
+		},
+	}
+}
+
+// versionLine describes a build: "weir v1.2.3 (commit 0123456789ab, 2026-01-02T03:04:05Z, modified) go1.26 linux/amd64".
+// What the build did not record is left out.
+func versionLine(info *debug.BuildInfo) string {
+	version, commit := "unknown", ""
+	if info != nil {
+		version, commit = info.Main.Version, commitOf(info)
+		if version == "" || version == "(devel)" {
+			version = "devel"
+		}
+	}
+	return fmt.Sprintf("weir %s%s %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func commitOf(info *debug.BuildInfo) string {
+	setting := make(map[string]string)
+	for _, s := range info.Settings {
+		setting[s.Key] = s.Value
+	}
+	revision := setting["vcs.revision"]
+	if revision == "" {
+		return ""
+	}
+	text := " (commit " + revision[:min(12, len(revision))]
+	if at := setting["vcs.time"]; at != "" {
+		text += ", " + at
+	}
+	if setting["vcs.modified"] == "true" {
+		text += ", modified"
+	}
+	return text + ")"
+}

@@ -1,0 +1,3 @@
+module weir/compat-tests
+
+go 1.26.0
