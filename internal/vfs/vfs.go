@@ -26,7 +26,8 @@ type FS interface {
 	ReadDir(name string) ([]os.DirEntry, error)
 	// SyncDir makes the names in a directory durable.
 	SyncDir(name string) error
-	// SyncFS makes everything durable on the file system that holds name (syncfs).
+	// SyncFS makes everything durable on the file system that holds name (syncfs), what others wrote there included.
+	// Only Linux has it; elsewhere the error wraps errors.ErrUnsupported, and the caller syncs its files one by one.
 	SyncFS(name string) error
 	// Lock takes the exclusive lock of a file, creating it; ErrLocked where another process has it.
 	Lock(name string) (io.Closer, error)
@@ -46,6 +47,7 @@ type File interface {
 	// Datasync makes the content durable and of the metadata what reading it needs (fdatasync).
 	Datasync() error
 	// Preallocate reserves space for [off, off+length) without changing the size. A file system that cannot does nothing.
+	// Truncate gives back what was reserved beyond the size.
 	Preallocate(off, length int64) error
 }
 
