@@ -1,6 +1,9 @@
 package batch
 
-import "sync"
+import (
+	"io"
+	"sync"
+)
 
 // maxPooledBytes is the largest buffer that is kept for the next batch: eight times the default max.message.bytes, so
 // that batches of usual size and ratio find one, while one huge batch does not pin its memory.
@@ -30,4 +33,21 @@ func (f *buffer) room(n int) {
 	grown := make([]byte, len(f.b), max(len(f.b)+n, 2*cap(f.b)))
 	copy(grown, f.b)
 	f.b = grown
+}
+
+// readAll reads r to its end, but not past limit bytes in the buffer.
+func (f *buffer) readAll(r io.Reader, limit int) error {
+	for {
+		f.room(512) // more than a reader that is at its end needs to say so
+		n, err := r.Read(f.b[len(f.b):min(cap(f.b), limit+1)])
+		f.b = f.b[:len(f.b)+n]
+		switch {
+		case len(f.b) > limit:
+			return errDecompressed
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
 }

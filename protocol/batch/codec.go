@@ -3,7 +3,6 @@ package batch
 import (
 	"bytes"
 	"errors"
-	"io"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -36,7 +35,7 @@ func openRecords(h *Header, payload []byte) ([]byte, *buffer, error) {
 	limit := max(maxDecompressedBytes, maxDecompressedRatio*len(payload))
 	if err := decompress(buf, codec, payload, limit); err != nil {
 		buf.release()
-		return nil, nil, corruptf(h.BaseOffset, "%s: %v", codec, err)
+		return nil, nil, corruptf(h.BaseOffset, "%v: %w", codec, err)
 	}
 	return buf.b, buf, nil
 }
@@ -82,7 +81,8 @@ type gzipDecoder struct {
 
 var gzipDecoders = sync.Pool{New: func() any { return new(gzipDecoder) }}
 
-// gunzip takes several members one after the other, as gzip files may have.
+// gunzip takes several members one after the other, as gzip files may have. Bytes after a member that begin no other
+// are ignored, as Java does.
 func gunzip(dst *buffer, src []byte, limit int) error {
 	d := gzipDecoders.Get().(*gzipDecoder)
 	defer func() {
@@ -95,16 +95,12 @@ func gunzip(dst *buffer, src []byte, limit int) error {
 	}
 	dst.room(min(4*len(src), limit+1))
 	for {
-		dst.room(512)
-		n, err := d.z.Read(dst.b[len(dst.b):min(cap(dst.b), limit+1)])
-		dst.b = dst.b[:len(dst.b)+n]
-		switch {
-		case len(dst.b) > limit:
-			return errDecompressed
-		case err == io.EOF:
-			return nil
-		case err != nil:
+		d.z.Multistream(false)
+		if err := dst.readAll(&d.z, limit); err != nil {
 			return err
+		}
+		if d.z.Reset(&d.in) != nil {
+			return nil
 		}
 	}
 }

@@ -29,16 +29,19 @@ func (e *TornError) Code() kafka.Code { return kafka.CorruptMessage }
 // CorruptError says that bytes which should be a batch are none.
 type CorruptError struct {
 	BaseOffset int64 // what the header claims
-	Reason     string
+	Reason     error
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("batch at offset %d is corrupt: %s", e.BaseOffset, e.Reason)
+	return fmt.Sprintf("batch at offset %d is corrupt: %v", e.BaseOffset, e.Reason)
 }
+
+// Unwrap gives the reason.
+func (e *CorruptError) Unwrap() error { return e.Reason }
 
 // Code is CORRUPT_MESSAGE.
 func (e *CorruptError) Code() kafka.Code { return kafka.CorruptMessage }
 
 func corruptf(baseOffset int64, format string, args ...any) error {
-	return &CorruptError{BaseOffset: baseOffset, Reason: fmt.Sprintf(format, args...)}
+	return &CorruptError{BaseOffset: baseOffset, Reason: fmt.Errorf(format, args...)}
 }

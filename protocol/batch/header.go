@@ -79,12 +79,12 @@ func (c Codec) String() string {
 type Attributes int16
 
 const (
-	codecMask         Attributes = 0x07
-	logAppendTimeBit  Attributes = 0x08
-	transactionalBit  Attributes = 0x10
-	controlBit        Attributes = 0x20
-	deleteHorizonBit  Attributes = 0x40
-	attributesUnknown Attributes = ^0x7f
+	codecMask        Attributes = 0x07
+	logAppendTimeBit Attributes = 0x08
+	transactionalBit Attributes = 0x10
+	controlBit       Attributes = 0x20
+	deleteHorizonBit Attributes = 0x40
+	attributesKnown  Attributes = 0x7f
 )
 
 // Codec tells how the records are compressed; it may be a number that is no codec.
@@ -224,13 +224,14 @@ func SetLeaderEpoch(b []byte, epoch int32) {
 }
 
 // SetMaxTimestamp stamps the kind of timestamp (attribute bit 3) and the max timestamp into the batch that b is, and
-// computes its CRC anew. Where both are already so, nothing is written and the CRC stays, right or wrong.
+// computes its CRC anew. Where both are already so, nothing is written and the CRC stays, right or wrong. Attribute bits
+// that mean nothing yet are cleared when anything is written, and only then, as in Kafka.
 func SetMaxTimestamp(b []byte, logAppendTime bool, ms int64) {
 	attributes := Attributes(binary.BigEndian.Uint16(b[attributesPos:]))
 	if attributes.LogAppendTime() == logAppendTime && int64(binary.BigEndian.Uint64(b[maxTimestampPos:])) == ms {
 		return
 	}
-	attributes &^= logAppendTimeBit
+	attributes &= attributesKnown &^ logAppendTimeBit
 	if logAppendTime {
 		attributes |= logAppendTimeBit
 	}

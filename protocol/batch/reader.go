@@ -79,9 +79,9 @@ func Records(b []byte) iter.Seq2[Record, error] {
 		defer buf.release()
 		var r Record
 		for range h.Count {
-			n, fault := r.parse(records)
-			if fault != faultNone {
-				yield(Record{}, corruptf(h.BaseOffset, "%s", fault.describe(records)))
+			n, err := r.parse(records)
+			if err != nil {
+				yield(Record{}, corruptf(h.BaseOffset, "%w", err))
 				return
 			}
 			records = records[n:]

@@ -2,7 +2,7 @@ package batch
 
 import (
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"iter"
 )
 
@@ -48,105 +48,108 @@ func (h Headers) All() iter.Seq[RecordHeader] {
 	}
 }
 
-// A recordFault is why bytes are no record. It is a number and no error, so that finding one allocates nothing; its text
-// is made when somebody asks.
-type recordFault int8
-
-const (
-	faultNone recordFault = iota // never on disk or wire
-	faultNoLength
-	faultTruncated
-	faultStructure
-	faultHeaderCount
-	faultManyHeaders
-	faultHeaderKey
-	faultLength
+// Why bytes are no record. They are made once, so that finding one allocates nothing.
+var (
+	errRecordLength      = errors.New("record length is missing or negative")
+	errRecordTruncated   = errors.New("record is longer than the rest of the batch")
+	errRecordStructure   = errors.New("record structure is invalid")
+	errRecordHeaders     = errors.New("number of record headers is invalid")
+	errRecordHeaderKey   = errors.New("record header key is null")
+	errRecordLengthWrong = errors.New("record's fields do not fill its length")
 )
 
-// parse reads the record at the start of b and returns the bytes it takes. On a fault r is undefined.
-func (r *Record) parse(b []byte) (int, recordFault) {
-	length, start := varint(b)
-	if start <= 0 {
-		return 0, faultNoLength
+// parse reads the record at the start of b and returns the bytes it takes. On an error r is undefined.
+func (r *Record) parse(b []byte) (int, error) {
+	length, start, err := recordLength(b)
+	if err != nil {
+		return 0, err
 	}
-	if int64(len(b)-start) < int64(length) {
-		return 0, faultTruncated
+	if int(length) > len(b)-start {
+		return 0, errRecordTruncated
 	}
-	// Negative lengths, and lengths that the fields do not fill, are found at the end: Kafka reads the fields first, as
-	// far as the batch goes, and says what is wrong with them rather than with the length.
-	p, fault := r.parseFields(b, start)
-	if fault == faultNone && p-start != int(length) {
-		fault = faultLength
+	end, err := r.parseFields(b, start)
+	if err != nil {
+		return 0, err
 	}
-	return p, fault
+	if end-start != int(length) {
+		return 0, errRecordLengthWrong
+	}
+	return end, nil
 }
 
-func (r *Record) parseFields(b []byte, p int) (int, recordFault) {
+// recordLength reads the length field at the start of b; start is where the record's fields begin.
+func recordLength(b []byte) (length int32, start int, err error) {
+	length, start = varint(b)
+	if start <= 0 || length < 0 {
+		return 0, 0, errRecordLength
+	}
+	return length, start, nil
+}
+
+// parseFields reads the fields that begin at p, whatever the record's length says, and returns where they end.
+func (r *Record) parseFields(b []byte, p int) (int, error) {
 	if p >= len(b) {
-		return p, faultStructure
+		return p, errRecordStructure
 	}
 	r.Attributes = int8(b[p])
 	p++
 	var n int
 	if r.TimestampDelta, n = varlong(b[p:]); n <= 0 {
-		return p, faultStructure
+		return p, errRecordStructure
 	}
 	p += n
 	if r.OffsetDelta, n = varint(b[p:]); n <= 0 {
-		return p, faultStructure
+		return p, errRecordStructure
 	}
 	p += n
 	var ok bool
 	if r.Key, n, ok = bytesField(b[p:]); !ok {
-		return p, faultStructure
+		return p, errRecordStructure
 	}
 	p += n
 	if r.Value, n, ok = bytesField(b[p:]); !ok {
-		return p, faultStructure
+		return p, errRecordStructure
 	}
 	p += n
 	if r.Headers.Count, n = varint(b[p:]); n <= 0 {
-		return p, faultStructure
+		return p, errRecordStructure
 	}
 	p += n
 	if r.Headers.Count == 0 {
 		r.Headers.Encoded = nil
-		return p, faultNone
+		return p, nil
 	}
-	end, fault := skipHeaders(b, p, r.Headers.Count)
-	if fault != faultNone {
-		return p, fault
+	end, err := skipHeaders(b, p, r.Headers.Count)
+	if err != nil {
+		return p, err
 	}
 	r.Headers.Encoded = b[p:end:end]
-	return end, faultNone
+	return end, nil
 }
 
 // skipHeaders returns where count headers that begin at p end.
-func skipHeaders(b []byte, p int, count int32) (int, recordFault) {
-	if count < 0 {
-		return p, faultHeaderCount
-	}
-	if int(count) > len(b)-p { // a header takes two bytes at least; the loop is bounded by the bytes there are
-		return p, faultManyHeaders
+func skipHeaders(b []byte, p int, count int32) (int, error) {
+	if count < 0 || int(count) > len(b)-p { // a header takes two bytes, so the bytes there are bound the loop
+		return p, errRecordHeaders
 	}
 	for range count {
 		length, n := varint(b[p:])
 		switch {
 		case n <= 0:
-			return p, faultStructure
+			return p, errRecordStructure
 		case length < 0:
-			return p, faultHeaderKey
+			return p, errRecordHeaderKey
 		case int(length) > len(b)-p-n:
-			return p, faultStructure
+			return p, errRecordStructure
 		}
 		p += n + int(length)
 		_, n, ok := bytesField(b[p:])
 		if !ok {
-			return p, faultStructure
+			return p, errRecordStructure
 		}
 		p += n
 	}
-	return p, faultNone
+	return p, nil
 }
 
 // bytesField reads a varint length, null if negative, and so many bytes; n is what both take.
@@ -163,30 +166,6 @@ func bytesField(b []byte) (field []byte, n int, ok bool) {
 	}
 	end := n + int(length)
 	return b[n:end:end], end, true
-}
-
-// describe gives the text of a fault that parse found at the start of b.
-func (f recordFault) describe(b []byte) string {
-	length, start := varint(b)
-	var r Record
-	switch f {
-	case faultNoLength:
-		return "Incorrect declared batch size, premature EOF reached"
-	case faultTruncated:
-		return fmt.Sprintf("Invalid record size: expected %d bytes in record payload, but instead the buffer has only %d remaining bytes.", length, len(b)-start)
-	case faultHeaderCount:
-		r.parse(b)
-		return fmt.Sprintf("Found invalid number of record headers %d", r.Headers.Count)
-	case faultManyHeaders:
-		r.parse(b)
-		return fmt.Sprintf("Found invalid number of record headers. %d is larger than the remaining size of the buffer", r.Headers.Count)
-	case faultHeaderKey:
-		return "Invalid negative header key size"
-	case faultLength:
-		end, _ := r.parse(b)
-		return fmt.Sprintf("Invalid record size: expected to read %d bytes in record payload, but instead read %d", length, end-start)
-	}
-	return "Found invalid record structure"
 }
 
 // varint reads a zigzag varint of 32 bits. n is the bytes it takes, 0 if there are too few, -1 if it goes on after five:
