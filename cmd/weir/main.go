@@ -53,6 +53,9 @@ It is also a client: the other verbs work against any Kafka-compatible broker.
 
 Exit codes: 0 done, 1 failed, 2 wrong command line or configuration.`,
 	},
+		newTopicCommand(),
+		newProduceCommand(),
+		newConsumeCommand(),
 		newVersionCommand(),
 	)
 	root.SilenceErrors = true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -24,14 +25,28 @@ func newVersionCommand() *cobra.Command {
 // versionLine describes a build: "weir v1.2.3 (commit 0123456789ab, 2026-01-02T03:04:05Z, modified) go1.26 linux/amd64".
 // What the build did not record is left out.
 func versionLine(info *debug.BuildInfo) string {
-	version, commit := "unknown", ""
+	commit := ""
 	if info != nil {
-		version, commit = info.Main.Version, commitOf(info)
-		if version == "" || version == "(devel)" {
-			version = "devel"
-		}
+		commit = commitOf(info)
 	}
-	return fmt.Sprintf("weir %s%s %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("weir %s%s %s %s/%s", moduleVersion(info), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func moduleVersion(info *debug.BuildInfo) string {
+	switch {
+	case info == nil:
+		return "unknown"
+	case info.Main.Version == "", info.Main.Version == "(devel)":
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+// softwareVersion is what clients tell brokers of themselves. KIP-511 allows letters, digits, dots and hyphens; a
+// version of a changed work tree has a plus sign.
+func softwareVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	return strings.ReplaceAll(moduleVersion(info), "+", "-")
 }
 
 func commitOf(info *debug.BuildInfo) string {

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// clientFlags are those of every client verb.
+type clientFlags struct {
+	bootstrap []string
+	timeout   time.Duration
+}
+
+// register adds the flags to a verb, or to all verbs below a group.
+func (f *clientFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	if cmd.HasSubCommands() {
+		flags = cmd.PersistentFlags()
+	}
+	flags.StringSliceVarP(&f.bootstrap, "bootstrap-server", "b", []string{"localhost:9092"}, "brokers to ask first, `host:port`, separated by commas")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for a broker's answer")
+}
+
+// connect makes a client and sees to it that a broker answers, so that a wrong address is an error now and not a long
+// silence later.
+func (f *clientFlags) connect(cmd *cobra.Command, opts ...kgo.Opt) (*kgo.Client, error) {
+	logger := &lateLogger{Logger: kgo.BasicLogger(cmd.ErrOrStderr(), kgo.LogLevelWarn, func() string { return "weir: " })}
+	opts = append([]kgo.Opt{
+		kgo.SeedBrokers(f.bootstrap...),
+		kgo.ClientID("weir"),
+		kgo.SoftwareNameAndVersion("weir", softwareVersion()),
+		kgo.DisableClientMetrics(),
+		kgo.DialTimeout(f.timeout),
+		kgo.RetryTimeout(f.timeout),
+		kgo.WithLogger(logger),
+	}, opts...)
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	ctx, cancel := f.deadline(cmd.Context())
+	defer cancel()
+	if err := client.Ping(ctx); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("no broker answers at %s: %w", strings.Join(f.bootstrap, ", "), f.explain(err))
+	}
+	logger.on.Store(true)
+	return client, nil
+}
+
+// lateLogger says nothing until it is switched on: the first connection's failure is an error that is returned.
+type lateLogger struct {
+	kgo.Logger
+	on atomic.Bool
+}
+
+func (l *lateLogger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+	if l.on.Load() {
+		l.Logger.Log(level, msg, keyvals...)
+	}
+}
+
+// ask connects, puts a question to the cluster within the timeout, and disconnects.
+func (f *clientFlags) ask(cmd *cobra.Command, question func(context.Context, *kadm.Client) error) error {
+	client, err := f.connect(cmd)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	admin.SetTimeoutMillis(int32(min(f.timeout.Milliseconds(), math.MaxInt32)))
+	ctx, cancel := f.deadline(cmd.Context())
+	defer cancel()
+	return f.explain(question(ctx, admin))
+}
+
+// deadline bounds one question to the cluster.
+func (f *clientFlags) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, f.timeout)
+}
+
+// explain says what a client's error means to somebody who does not know the client.
+func (f *clientFlags) explain(err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("no answer within %v", f.timeout)
+	case errors.Is(err, io.EOF):
+		return errors.New("the connection was closed; does the broker expect TLS or SASL?")
+	}
+	return err
+}
+
+// outputFormat is the value of -o.
+type outputFormat string
+
+const (
+	outputText outputFormat = "text"
+	outputJSON outputFormat = "json"
+)
+
+func (o *outputFormat) String() string { return string(*o) }
+func (o *outputFormat) Type() string   { return "text|json" }
+
+func (o *outputFormat) Set(s string) error {
+	switch f := outputFormat(s); f {
+	case outputText, outputJSON:
+		*o = f
+		return nil
+	}
+	return errors.New(`must be "text" or "json"`)
+}
+
+func (o *outputFormat) register(cmd *cobra.Command) {
+	*o = outputText
+	cmd.Flags().VarP(o, "output", "o", "text, or json: one object a line")
+}
+
+// writeJSON writes one line.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

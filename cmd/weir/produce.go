@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// noPartition leaves the choice to the key.
+const noPartition = -1
+
+// produceFlags are those of `weir produce` that shape the request; inputFlags those that shape the records.
+type produceFlags struct {
+	clientFlags
+	input           inputFlags
+	partition       int32
+	keepPartition   bool
+	acks            string
+	compression     string
+	maxMessageBytes int32
+	autoCreate      bool
+	verbose         bool
+}
+
+func newProduceCommand() *cobra.Command {
+	flags := new(produceFlags)
+	cmd := &cobra.Command{
+		Use:   "produce TOPIC",
+		Short: "Send records from standard input, one a line",
+		Long: `Send records from standard input to a topic: one a line, or in the form that --format or --input gives.
+
+An error ends the command with exit code 1; records that were acknowledged before it stay. --format takes the layouts
+of franz-go's RecordReader: %k key, %v value, %h{...} headers, %p partition, %d timestamp, %K %V sizes, and so on.`,
+		Example: `  echo hello | weir produce orders
+  echo 'id-1:hello' | weir produce orders --key-separator :
+  weir produce orders --format '%k\t%v\n' --compression zstd < table.tsv
+  weir consume orders -o json -e | weir produce copy -i json --keep-partition`,
+		Args: positional(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return flags.produce(cmd, args[0]) },
+	}
+	flags.clientFlags.register(cmd)
+	flags.input.register(cmd)
+	f := cmd.Flags()
+	f.Int32VarP(&flags.partition, "partition", "p", noPartition, "send all records to this partition; by default the key chooses")
+	f.BoolVar(&flags.keepPartition, "keep-partition", false, "send each record to the partition that the input names")
+	f.StringVar(&flags.acks, "acks", "all", "wait for `all|1|0` acknowledgements")
+	f.StringVarP(&flags.compression, "compression", "z", "none", "compress batches: `none|gzip|snappy|lz4|zstd`")
+	f.Int32Var(&flags.maxMessageBytes, "max-message-bytes", 1<<20, "largest batch to send")
+	f.BoolVar(&flags.autoCreate, "auto-create", true, "let the broker create the topic, if it is set up to")
+	f.BoolVarP(&flags.verbose, "verbose", "v", false, "print where each record went: topic[partition]@offset")
+	return cmd
+}
+
+func (f *produceFlags) produce(cmd *cobra.Command, topic string) error {
+	opts, err := f.options(topic)
+	if err != nil {
+		return err
+	}
+	read, err := f.input.reader(cmd)
+	if err != nil {
+		return err
+	}
+	client, err := f.connect(cmd, opts...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	p := producer{flags: f, client: client, topic: topic, stdout: cmd.OutOrStdout(), failed: make(chan struct{})}
+	return p.run(cmd.Context(), read)
+}
+
+// options turns flags into the client's options.
+func (f *produceFlags) options(topic string) ([]kgo.Opt, error) {
+	if f.partition < noPartition {
+		return nil, usageErrorf("--partition %d: a partition's number is not negative", f.partition)
+	}
+	if f.partition != noPartition && f.keepPartition {
+		return nil, usageErrorf("--partition and --keep-partition exclude each other")
+	}
+	codec, ok := codecs[f.compression]
+	if !ok {
+		return nil, usageErrorf("--compression %q: must be none, gzip, snappy, lz4 or zstd", f.compression)
+	}
+	opts := []kgo.Opt{
+		kgo.DefaultProduceTopic(topic),
+		kgo.ProducerBatchCompression(codec),
+		kgo.ProducerBatchMaxBytes(f.maxMessageBytes),
+		kgo.BrokerMaxWriteBytes(max(f.maxMessageBytes+1<<20, 100<<20)), // room for the request around the batch
+		kgo.RecordDeliveryTimeout(f.timeout),
+	}
+	if f.partition != noPartition || f.keepPartition {
+		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	if f.autoCreate {
+		opts = append(opts, kgo.AllowAutoTopicCreation())
+	}
+	switch f.acks {
+	case "all", "-1":
+	case "1":
+		opts = append(opts, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	case "0":
+		opts = append(opts, kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())
+	default:
+		return nil, usageErrorf("--acks %q: must be all, 1 or 0", f.acks)
+	}
+	return opts, nil
+}
+
+var codecs = map[string]kgo.CompressionCodec{
+	"none":   kgo.NoCompression(),
+	"gzip":   kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(),
+	"lz4":    kgo.Lz4Compression(),
+	"zstd":   kgo.ZstdCompression(),
+}
+
+// producer sends what a reader yields until the input ends, the command is interrupted or a record fails.
+type producer struct {
+	flags  *produceFlags
+	client *kgo.Client
+	topic  string
+	stdout io.Writer
+	failed chan struct{} // closed with the first failure
+
+	mu struct {
+		sync.Mutex
+		acked int
+		err   error // the first failure
+	}
+}
+
+// run owns the goroutine that reads. A read from a terminal cannot be interrupted, so on the way out it is left behind;
+// the process ends right after.
+func (p *producer) run(ctx context.Context, read func() (*kgo.Record, error)) error {
+	type result struct {
+		record *kgo.Record
+		err    error
+	}
+	input := make(chan result)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			record, err := read()
+			select {
+			case input <- result{record, err}:
+			case <-done:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var inputErr error
+	for n := 1; inputErr == nil; n++ {
+		select {
+		case <-ctx.Done():
+			inputErr = ctx.Err()
+		case <-p.failed:
+			inputErr = io.EOF // the failure itself is reported below
+		case in := <-input:
+			if in.err == nil {
+				p.send(ctx, n, in.record)
+			}
+			inputErr = in.err
+		}
+	}
+	return p.finish(ctx, inputErr)
+}
+
+func (p *producer) send(ctx context.Context, n int, r *kgo.Record) {
+	r.Topic = p.topic
+	if p.flags.partition != noPartition {
+		r.Partition = p.flags.partition
+	}
+	// Not ctx: what was read before an interrupt is still sent.
+	p.client.Produce(context.WithoutCancel(ctx), r, func(r *kgo.Record, err error) { p.delivered(n, r, err) })
+}
+
+// delivered is called by the client, one record after the other.
+func (p *producer) delivered(n int, r *kgo.Record, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil:
+		p.mu.acked++
+		if p.flags.verbose {
+			fmt.Fprintf(p.stdout, "%s[%d]@%d\n", r.Topic, r.Partition, r.Offset)
+		}
+	case p.mu.err == nil:
+		p.mu.err = fmt.Errorf("record %d: %w", n, p.explain(r, err))
+		close(p.failed)
+	}
+}
+
+// explain says what to do about what most often goes wrong.
+func (p *producer) explain(r *kgo.Record, err error) error {
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("there is no topic %s", p.topic)
+	case errors.Is(err, kerr.MessageTooLarge):
+		return fmt.Errorf("%d bytes are too many: see --max-message-bytes and the topic's max.message.bytes (%w)", len(r.Key)+len(r.Value), err)
+	case errors.Is(err, kgo.ErrRecordTimeout):
+		return fmt.Errorf("not acknowledged within %v", p.flags.timeout)
+	}
+	return err
+}
+
+// finish waits for what is under way and puts the outcome together.
+func (p *producer) finish(ctx context.Context, inputErr error) error {
+	flushCtx, cancel := p.flags.deadline(context.WithoutCancel(ctx))
+	defer cancel()
+	flushErr := p.client.Flush(flushCtx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.mu.err
+	switch {
+	case err != nil:
+	case inputErr != nil && !errors.Is(inputErr, io.EOF) && ctx.Err() == nil:
+		err = inputErr
+	case flushErr != nil:
+		err = p.flags.explain(flushErr)
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w (%d records were acknowledged)", err, p.mu.acked)
+}
