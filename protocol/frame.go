@@ -62,24 +62,28 @@ func (f *FrameReader) Head() (FrameHead, error) {
 	return h, nil
 }
 
-// Grow is asked before a buffer grows from have to want bytes, and may wait or refuse. Of what was granted the caller
-// keeps account.
-type Grow func(have, want int) error
+// Meter watches over one frame as it is read.
+type Meter interface {
+	// Grow is asked before a frame's buffer grows from have to want bytes. It may wait, or refuse with an error.
+	Grow(have, want int) error
+	// Progress is told how many bytes have come.
+	Progress(n int)
+}
 
 // Body reads the frame whose head was read, without its size field. Memory follows what has arrived, not what the head
-// claims: FirstStepBytes, then four times what is there. progress is told of every read.
-func (f *FrameReader) Body(h FrameHead, grow Grow, progress func(bytes int)) (*Buffer, error) {
+// claims: FirstStepBytes, then four times what is there. The caller frees the buffer.
+func (f *FrameReader) Body(h FrameHead, m Meter) (*Buffer, error) {
 	if _, err := f.r.Discard(sizeFieldBytes); err != nil {
 		return nil, midFrame(err)
 	}
 	size := int(h.Size)
 	step := min(size, FirstStepBytes)
-	if err := grow(0, step); err != nil {
+	if err := m.Grow(0, step); err != nil {
 		return nil, err
 	}
 	buf := NewBuffer(step)
 	for {
-		n, err := f.fill(buf, step, progress)
+		n, err := f.fill(buf, step, m)
 		if err != nil {
 			buf.Free()
 			return nil, err
@@ -88,7 +92,7 @@ func (f *FrameReader) Body(h FrameHead, grow Grow, progress func(bytes int)) (*B
 			return buf, nil
 		}
 		step = min(size, stepFactor*n)
-		if err := grow(n, step); err != nil {
+		if err := m.Grow(n, step); err != nil {
 			buf.Free()
 			return nil, err
 		}
@@ -100,14 +104,14 @@ func (f *FrameReader) Body(h FrameHead, grow Grow, progress func(bytes int)) (*B
 }
 
 // fill reads until the buffer holds n bytes.
-func (f *FrameReader) fill(buf *Buffer, n int, progress func(int)) (int, error) {
+func (f *FrameReader) fill(buf *Buffer, n int, m Meter) (int, error) {
 	for len(buf.B) < n {
 		got, err := f.r.Read(buf.B[len(buf.B):n])
 		if err != nil {
 			return 0, midFrame(err)
 		}
 		buf.B = buf.B[:len(buf.B)+got]
-		progress(got)
+		m.Progress(got)
 	}
 	return n, nil
 }
@@ -133,10 +137,6 @@ func (f *FrameReader) PeekClientID() string {
 	}
 	return *h.ClientID
 }
-
-// Drop throws away what is here already. A socket that is closed with bytes unread resets the connection, and a client
-// is told less clearly by that than by its end.
-func (f *FrameReader) Drop() { _, _ = f.r.Discard(f.r.Buffered()) }
 
 // Watch waits for the peer to end or to send more. It returns nil when more has come, and the error that the next Wait
 // would return when the peer is gone. Only for whoever may read.

@@ -1,9 +1,6 @@
 package protocol
 
-import (
-	"encoding/binary"
-	"errors"
-)
+import "encoding/binary"
 
 // RequestHeader is what every request begins with: header version 1, or 2 (with tagged fields) where the request's
 // version is flexible. Version 0 belongs to ControlledShutdown, which no broker of today serves.
@@ -94,10 +91,4 @@ func appendResponseHead(dst []byte, correlationID int32, body Body) []byte {
 		dst = append(dst, 0)
 	}
 	return dst
-}
-
-// IsDecodeError reports whether the bytes of a request were at fault.
-func IsDecodeError(err error) bool {
-	var e *DecodeError
-	return errors.As(err, &e)
 }

@@ -23,7 +23,7 @@ func Later(p *Pending) Reply { return Reply{pending: p} }
 // Silent sends nothing: Produce with acks=0.
 func Silent() Reply { return Reply{} }
 
-// Close ends the connection without an answer, where the protocol has none.
+// Close ends the connection without an answer, where the protocol has none. Replies to earlier requests still leave.
 func Close(err error) Reply { return Reply{err: err} }
 
 // Body returns the body of a Now reply, else nil.
@@ -35,26 +35,61 @@ func (r Reply) Pending() *Pending { return r.pending }
 // Err returns the reason to close the connection, else nil.
 func (r Reply) Err() error { return r.err }
 
-// Pending is a reply that is completed once, later, by whoever knows the answer. Completing never blocks.
+// Pending is a reply that is completed once, later, by whoever knows the answer. Completing never blocks. Safe for
+// concurrent use.
 type Pending struct {
-	once sync.Once
 	done chan struct{}
-	body protocol.Body
+	mu   struct {
+		sync.Mutex
+		body      protocol.Body
+		completed bool
+		abandoned bool
+	}
 }
 
 // NewPending returns a reply that waits.
 func NewPending() *Pending { return &Pending{done: make(chan struct{})} }
 
-// Complete gives the answer; only the first call counts. A nil body sends nothing.
+// Complete gives the answer; only the first call counts. A nil body sends nothing. What is not sent any more is
+// released.
 func (p *Pending) Complete(body protocol.Body) {
-	p.once.Do(func() {
-		p.body = body
+	p.mu.Lock()
+	counts := !p.mu.completed
+	if counts {
+		p.mu.completed = true
+		if !p.mu.abandoned {
+			p.mu.body, body = body, nil
+		}
+	}
+	p.mu.Unlock()
+	release(body)
+	if counts {
 		close(p.done)
-	})
+	}
+}
+
+// Abandon says that nobody sends the answer any more: the connection is gone. Whoever took the Body does not abandon.
+func (p *Pending) Abandon() {
+	p.mu.Lock()
+	p.mu.abandoned = true
+	body := p.mu.body
+	p.mu.body = nil
+	p.mu.Unlock()
+	release(body)
+}
+
+func release(body protocol.Body) {
+	if parts, ok := body.(protocol.PartsBody); ok {
+		parts.Release()
+	}
 }
 
 // Done is closed when the reply is complete.
 func (p *Pending) Done() <-chan struct{} { return p.done }
 
-// Body returns the answer; valid after Done.
-func (p *Pending) Body() protocol.Body { return p.body }
+// Body returns the answer, after Done; nil where nothing is sent.
+func (p *Pending) Body() protocol.Body {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.body
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // Request is one decoded request. It lives until its reply is written: strings and bytes of the body may alias the
-// frame, so whatever outlives the request is cloned.
+// frame, so whatever outlives the request is cloned, and the Request itself is used again after that.
 type Request struct {
 	Header   protocol.RequestHeader
 	Body     kmsg.Request
@@ -28,7 +28,8 @@ type Conn struct {
 	// The client's name and version by ApiVersions v3 (KIP-511); written by that handler in the connection's reader.
 	SoftwareName, SoftwareVersion string
 
-	// Closed returns a channel that is closed when the peer is gone. The first call starts watching the socket, so a
-	// handler calls it only when it is about to wait.
+	// Closed returns a channel that is closed when the peer is gone. The first call while a request is handled starts
+	// watching the socket, so a handler calls it only when it is about to wait. A peer that has sent its next request
+	// already cannot be watched: its end is behind those bytes, and shows when the reply is written.
 	Closed func() <-chan struct{}
 }

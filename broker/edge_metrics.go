@@ -1,0 +1,63 @@
+package broker
+
+import (
+	"time"
+
+	"weir/internal/metrics"
+	"weir/protocol"
+)
+
+// edgeMetrics are what the network edge counts.
+type edgeMetrics struct {
+	apis        map[int16]apiMetrics // read only
+	bytesIn     *metrics.Counter
+	bytesOut    *metrics.Counter
+	connections *metrics.Gauge
+	accepted    *metrics.Counter
+	refused     map[refusal]*metrics.Counter // read only
+	panics      *metrics.Counter
+	badFrames   *metrics.Counter
+	unsupported *metrics.Counter
+	badRequests *metrics.Counter
+	tooSlow     *metrics.Counter
+}
+
+type apiMetrics struct {
+	requests *metrics.Counter
+	seconds  *metrics.Histogram
+}
+
+// requestTimes go from a produce into the page cache to a long poll's end.
+var requestTimes = []time.Duration{
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond,
+	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
+	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second,
+}
+
+func newEdgeMetrics(r *metrics.Registry) *edgeMetrics {
+	m := &edgeMetrics{
+		apis:        make(map[int16]apiMetrics),
+		bytesIn:     r.Counter("weir_request_bytes_total", "Bytes of request frames read."),
+		bytesOut:    r.Counter("weir_response_bytes_total", "Bytes of responses written."),
+		connections: r.Gauge("weir_connections", "Open connections."),
+		accepted:    r.Counter("weir_connections_accepted_total", "Connections accepted and served."),
+		refused:     make(map[refusal]*metrics.Counter),
+		panics:      r.Counter("weir_request_panics_total", "Requests whose handling panicked; each closed its connection."),
+		badFrames:   r.Counter("weir_frame_errors_total", "Frames of an impossible size, such as another protocol's bytes."),
+		unsupported: r.Counter("weir_unsupported_requests_total", "Requests of a key or version that is not served."),
+		badRequests: r.Counter("weir_decode_errors_total", "Requests that could not be decoded."),
+		tooSlow:     r.Counter("weir_connections_too_slow_total", "Connections closed because the peer sent or read too slowly."),
+	}
+	for _, why := range refusals {
+		m.refused[why] = r.Counter("weir_connections_refused_total", "Connections closed at once because of a limit.",
+			metrics.Label{Name: "limit", Value: string(why)})
+	}
+	for api := range protocol.APIs(protocol.ClientListener | protocol.PeerListener) {
+		label := metrics.Label{Name: "api", Value: api.Name}
+		m.apis[api.Key] = apiMetrics{
+			requests: r.Counter("weir_requests_total", "Requests decoded.", label),
+			seconds:  r.Histogram("weir_request_seconds", "From the request's last byte to the reply's.", requestTimes, label),
+		}
+	}
+	return m
+}
