@@ -112,6 +112,9 @@ func (r TopicRecord) apply(e *editor) error {
 		return fmt.Errorf("topic id %s of %s belongs to topic %s", r.ID, r.Name, other.Name)
 	}
 	e.own(&Topic{ID: r.ID, Name: r.Name})
+	if mayCollide(r.Name) {
+		e.next.Topics.collisions.set(e.edit, collision{kafka.CollisionKey(r.Name), r.Name}, struct{}{})
+	}
 	return nil
 }
 
@@ -131,6 +134,9 @@ func (r RemoveTopicRecord) apply(e *editor) error {
 	}
 	e.next.Topics.names.remove(e.edit, t.Name)
 	e.next.Topics.ids.remove(e.edit, t.ID)
+	if mayCollide(t.Name) {
+		e.next.Topics.collisions.remove(e.edit, collision{kafka.CollisionKey(t.Name), t.Name})
+	}
 	e.next.Topics.partitions -= len(t.Partitions)
 	e.topics[t.ID] = &topicEdit{}
 	resource := ConfigResource{TopicResource, t.Name}

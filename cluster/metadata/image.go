@@ -30,9 +30,17 @@ func Empty() *Image {
 	return &Image{
 		Index:   NoBase,
 		Quorum:  &Quorum{tree[uint64, QuorumMember]{cmp: cmp.Compare[uint64]}},
-		Topics:  &Topics{names: tree[string, *Topic]{cmp: strings.Compare}, ids: tree[kafka.TopicID, *Topic]{cmp: compareUUIDs}},
+		Topics:  emptyTopics(),
 		Brokers: &Brokers{tree[kafka.BrokerID, *BrokerRegistration]{cmp: cmp.Compare[kafka.BrokerID]}},
 		Configs: &Configs{tree[ConfigResource, map[string]string]{cmp: compareResources}},
+	}
+}
+
+func emptyTopics() *Topics {
+	return &Topics{
+		names:      tree[string, *Topic]{cmp: strings.Compare},
+		ids:        tree[kafka.TopicID, *Topic]{cmp: compareUUIDs},
+		collisions: tree[collision, struct{}]{cmp: compareCollisions},
 	}
 }
 

@@ -1,8 +1,10 @@
 package metadata
 
 import (
+	"cmp"
 	"iter"
 	"slices"
+	"strings"
 
 	"weir/internal/kafka"
 )
@@ -11,14 +13,37 @@ import (
 type Topics struct {
 	names      tree[string, *Topic]
 	ids        tree[kafka.TopicID, *Topic]
+	collisions tree[collision, struct{}]
 	partitions int
 }
+
+// collision is a name that may collide with another one, as a name of metrics, below the key that both have.
+type collision struct{ key, name string }
+
+func compareCollisions(a, b collision) int {
+	return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.name, b.name))
+}
+
+func mayCollide(name string) bool { return strings.ContainsAny(name, "._") }
 
 // ByName finds a topic.
 func (t *Topics) ByName(name string) (*Topic, bool) { return t.names.get(name) }
 
 // ByID finds a topic.
 func (t *Topics) ByID(id kafka.TopicID) (*Topic, bool) { return t.ids.get(id) }
+
+// Colliding returns the first topic, in name order, that name collides with: they differ at most in "." and "_" (the topic
+// of that very name counts).
+func (t *Topics) Colliding(name string) (other string, ok bool) {
+	if !mayCollide(name) {
+		return "", false
+	}
+	key := kafka.CollisionKey(name)
+	for c := range t.collisions.from(collision{key: key}) {
+		return c.name, c.key == key
+	}
+	return "", false
+}
 
 // Len is the number of topics.
 func (t *Topics) Len() int { return t.names.n }

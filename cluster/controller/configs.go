@@ -1,0 +1,312 @@
+package controller
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/broker/config"
+	"weir/cluster/metadata"
+	"weir/internal/invariant"
+	"weir/internal/kafka"
+)
+
+func (d *decision) alterConfigs(c AlterConfigs) Reply {
+	var reply AlterConfigsReply
+	times := make(map[metadata.ConfigResource]int, len(c.Resources))
+	for _, r := range c.Resources {
+		times[r.Resource]++
+	}
+	for _, r := range c.Resources {
+		err := checkConfigRequest(r.Resource, times, len(r.Configs), func(i int) (string, bool) {
+			return r.Configs[i].Name, r.Configs[i].Value == nil
+		})
+		if err == nil {
+			wanted := make(map[string]string, len(r.Configs))
+			for _, v := range r.Configs {
+				wanted[v.Name] = *v.Value
+			}
+			err = d.replaceConfigs(r.Resource, wanted)
+		}
+		reply.Resources = append(reply.Resources, altered(r.Resource, err))
+	}
+	d.finishConfigs(c.ValidateOnly)
+	return reply
+}
+
+func (d *decision) incrementalAlterConfigs(c IncrementalAlterConfigs) Reply {
+	var reply AlterConfigsReply
+	times := make(map[metadata.ConfigResource]int, len(c.Resources))
+	for _, r := range c.Resources {
+		times[r.Resource]++
+	}
+	for _, r := range c.Resources {
+		err := checkConfigRequest(r.Resource, times, len(r.Ops), func(i int) (string, bool) {
+			return r.Ops[i].Name, r.Ops[i].Value == nil && r.Ops[i].Op != OpDelete
+		})
+		var wanted map[string]string
+		if err == nil {
+			wanted, err = d.applyOps(r)
+		}
+		if err == nil {
+			err = d.replaceConfigs(r.Resource, wanted)
+		}
+		reply.Resources = append(reply.Resources, altered(r.Resource, err))
+	}
+	d.finishConfigs(c.ValidateOnly)
+	return reply
+}
+
+func altered(resource metadata.ConfigResource, err error) AlteredResource {
+	if err != nil {
+		return AlteredResource{resource, failedWith(err)}
+	}
+	return AlteredResource{resource, ok}
+}
+
+// checkConfigRequest checks what can be said of one resource of a request without knowing its configuration. item returns
+// the i-th key and whether its value is missing.
+func checkConfigRequest(resource metadata.ConfigResource, times map[metadata.ConfigResource]int, n int, item func(i int) (string, bool)) error {
+	if times[resource] > 1 {
+		return kafka.Errorf(kafka.InvalidRequest, "Each resource must appear at most once.")
+	}
+	seen := make(map[string]bool, n)
+	var nulls []string
+	for i := range n {
+		key, missing := item(i)
+		if seen[key] {
+			return kafka.Errorf(kafka.InvalidRequest, "Error due to duplicate config keys")
+		}
+		seen[key] = true
+		if missing {
+			nulls = append(nulls, key)
+		}
+	}
+	if nulls != nil {
+		return kafka.Errorf(kafka.InvalidRequest, "Null value not supported for : %s", strings.Join(nulls, ", "))
+	}
+	switch resource.Type {
+	case metadata.TopicResource, metadata.BrokerResource:
+		return nil
+	}
+	return kafka.Errorf(kafka.InvalidRequest, "Unknown resource type %d", resource.Type)
+}
+
+// replaceConfigs makes wanted the whole configuration of a resource.
+func (d *decision) replaceConfigs(resource metadata.ConfigResource, wanted map[string]string) error {
+	current := d.img.Configs.Get(resource)
+	var err error
+	if resource.Type == metadata.TopicResource {
+		err = d.checkTopicConfigs(resource.Name, wanted)
+	} else {
+		err = d.checkBrokerConfigs(resource.Name, wanted, current)
+	}
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		value, is := wanted[key], current[key]
+		if _, set := current[key]; (!set || is != value) && !config.IsRemovedTopicConfig(key) {
+			d.add(metadata.ConfigRecord{Resource: resource, Key: key, Value: &value})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(current)) {
+		if _, stays := wanted[key]; !stays {
+			d.add(metadata.ConfigRecord{Resource: resource, Key: key})
+		}
+	}
+	return nil
+}
+
+func (d *decision) checkTopicConfigs(name string, wanted map[string]string) error {
+	if name == "" {
+		return kafka.Errorf(kafka.InvalidRequest, "Default topic resources are not allowed.")
+	}
+	if err := kafka.ValidateTopicName(name); err != nil {
+		return err
+	}
+	if err := d.settings.Config.ValidateTopic(wanted); err != nil {
+		return err
+	}
+	if _, exists := d.img.Topics.ByName(name); !exists {
+		return kafka.Errorf(kafka.UnknownTopicOrPartition, "The topic '%s' does not exist.", name)
+	}
+	return nil
+}
+
+// checkBrokerConfigs checks the configuration of one broker or of all (name is empty). With ELR, min.insync.replicas is a
+// fact of the whole cluster (KIP-966).
+func (d *decision) checkBrokerConfigs(name string, wanted, current map[string]string) error {
+	id, err := strconv.ParseInt(name, 10, 32)
+	if name != "" && err != nil {
+		return kafka.Errorf(kafka.InvalidRequest, "Node id must be an integer, but it is: %s", name)
+	}
+	if err := checkDynamic(wanted, name != ""); err != nil {
+		return err
+	}
+	was, hadMinISR := current[minInSyncReplicas]
+	is, hasMinISR := wanted[minInSyncReplicas]
+	if name == "" {
+		if hadMinISR && !hasMinISR {
+			return kafka.Errorf(kafka.InvalidConfig, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+		}
+		return nil
+	}
+	if hadMinISR != hasMinISR || was != is {
+		return kafka.Errorf(kafka.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+	}
+	if _, known := d.img.Brokers.ByID(kafka.BrokerID(id)); !known {
+		return kafka.Errorf(kafka.BrokerIDNotRegistered, "No broker with id %d found.", id)
+	}
+	return nil
+}
+
+// checkDynamic refuses what cannot change while brokers run, and values that no broker would take. Names that no table has
+// pass: they may be a plug-in's. Kafka's code for all of it is INVALID_REQUEST (KAFKA-13609).
+func checkDynamic(wanted map[string]string, perBroker bool) error {
+	var fixed, single []string
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		switch def, known := config.LookupBroker(key); {
+		case known && def.Mode == config.ReadOnly:
+			fixed = append(fixed, key)
+		case known && def.Mode == config.PerBroker && !perBroker:
+			single = append(single, key)
+		}
+	}
+	if fixed != nil {
+		return kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs dynamically: [%s]", strings.Join(fixed, ", "))
+	}
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if def, known := config.LookupBroker(key); known {
+			if err := def.Check(wanted[key]); err != nil {
+				return kafka.Errorf(kafka.InvalidRequest, "%s", err)
+			}
+		}
+	}
+	if single != nil {
+		return kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs at default cluster level, broker id must be specified: [%s]", strings.Join(single, ", "))
+	}
+	return nil
+}
+
+// finishConfigs ends a command that altered configurations. Where it changed what the minimum of in-sync replicas is,
+// partitions whose ISR is not below it any more lose their ELR: from here on records count as committed that an eligible
+// replica need not have.
+func (d *decision) finishConfigs(validateOnly bool) {
+	if validateOnly {
+		d.records = nil
+		return
+	}
+	if !slices.ContainsFunc(d.records, changesMinISR) {
+		return
+	}
+	after := *d
+	var err error
+	after.img, _, err = d.img.With(d.records)
+	invariant.Assert(err == nil, "config records do not apply: %v", err)
+	after.partitions(func(_ *metadata.Topic, p *metadata.PartitionRegistration) (transition, bool) {
+		stay := transition{isr: p.ISR, lossy: kafka.NoBroker, acceptable: func(id kafka.BrokerID) bool { return mayLead(d.img, p, id) }}
+		return stay, len(p.ELR) > 0
+	})
+	d.records = after.records
+}
+
+func changesMinISR(r metadata.Record) bool {
+	c, isConfig := r.(metadata.ConfigRecord)
+	return isConfig && c.Key == minInSyncReplicas
+}
+
+// applyOps returns the configuration of a resource after the operations.
+func (d *decision) applyOps(c ConfigChange) (map[string]string, error) {
+	wanted := maps.Clone(d.img.Configs.Get(c.Resource))
+	if wanted == nil {
+		wanted = make(map[string]string, len(c.Ops))
+	}
+	for _, op := range c.Ops {
+		switch op.Op {
+		case OpSet:
+			wanted[op.Name] = *op.Value
+		case OpDelete:
+			delete(wanted, op.Name)
+		case OpAppend, OpSubtract:
+			parts, err := listValue(c.Resource.Type, op, wanted)
+			if err != nil {
+				return nil, err
+			}
+			wanted[op.Name] = strings.Join(changeList(parts, op), ",")
+		default:
+			return nil, kafka.Errorf(kafka.InvalidRequest, "Unknown operations type %d", op.Op)
+		}
+	}
+	return wanted, nil
+}
+
+// listValue returns the elements that an operation on a list begins with: those that are set, else the config's default.
+func listValue(resource metadata.ResourceType, op ConfigOp, set map[string]string) ([]string, error) {
+	def, known := config.LookupTopic(op.Name)
+	if resource == metadata.BrokerResource {
+		def, known = config.LookupBroker(op.Name)
+	}
+	switch isList := known && def.Type == config.List; {
+	case !isList && resource == metadata.TopicResource:
+		return nil, kafka.Errorf(kafka.InvalidConfig, "Can't %s to key %s because its type is not LIST.", op.Op, op.Name)
+	case !known:
+		return nil, kafka.Errorf(kafka.InvalidConfig, "Unknown config name: %s", op.Name)
+	case !isList:
+		return nil, kafka.Errorf(kafka.InvalidConfig, "Config value %s is not allowed for config key: %s", strings.ToLower(op.Op.String()), op.Name)
+	}
+	value, isSet := set[op.Name]
+	if !isSet {
+		value = def.Default
+	}
+	var parts []string
+	for part := range strings.SplitSeq(value, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts, nil
+}
+
+func changeList(parts []string, op ConfigOp) []string {
+	for _, element := range javaSplit(*op.Value) {
+		element = strings.TrimSpace(element)
+		at := slices.Index(parts, element)
+		switch {
+		case op.Op == OpAppend && at < 0:
+			parts = append(parts, element)
+		case op.Op == OpSubtract && at >= 0:
+			parts = slices.Delete(parts, at, at+1)
+		}
+	}
+	return parts
+}
+
+// javaSplit splits at commas as Java's String.split does: empty elements at the end do not count, but an empty string is one
+// empty element. So appending nothing to a list ends it with a comma, in Kafka and here.
+func javaSplit(s string) []string {
+	if s == "" {
+		return []string{""}
+	}
+	parts := strings.Split(s, ",")
+	for len(parts) > 0 && parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
+	}
+	return parts
+}
+
+// String gives the name that error texts use.
+func (o OpType) String() string {
+	switch o {
+	case OpSet:
+		return "SET"
+	case OpDelete:
+		return "DELETE"
+	case OpAppend:
+		return "APPEND"
+	case OpSubtract:
+		return "SUBTRACT"
+	}
+	return strconv.Itoa(int(o))
+}

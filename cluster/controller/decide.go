@@ -1,0 +1,113 @@
+package controller
+
+import (
+	"fmt"
+	"time"
+
+	"weir/broker/config"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// Settings are the static configs that decisions depend on.
+type Settings struct {
+	NumPartitions            int32 // num.partitions
+	DefaultReplicationFactor int16 // default.replication.factor
+	MinInSyncReplicas        int32 // min.insync.replicas
+	DeleteTopicEnable        bool  // delete.topic.enable
+	Config                   *config.Server
+}
+
+// Leases is what the active controller knows of the brokers' sessions. It is soft: a new active controller knows of no
+// contact yet, and then nobody is refused for a session that is perhaps alive elsewhere.
+type Leases struct {
+	SessionTimeout time.Duration // broker.session.timeout.ms
+	LastContact    map[kafka.BrokerID]time.Time
+}
+
+// Live reports whether the broker has been heard of within its session's timeout.
+func (l Leases) Live(id kafka.BrokerID, now time.Time) bool {
+	at, ok := l.LastContact[id]
+	return ok && now.Sub(at) < l.SessionTimeout
+}
+
+// Decide returns the records that make cmd true and the reply to give when they are committed. No records: the reply can
+// be given at once. An error has a code and stands for the whole command; nothing is to be written then.
+func Decide(s *Settings, img *metadata.Image, leases Leases, now time.Time, cmd Command) ([]metadata.Record, Reply, error) {
+	d := decision{settings: s, img: img, leases: leases, now: now}
+	var reply Reply
+	var err error
+	switch c := cmd.(type) {
+	case Initialize:
+		reply, err = d.initialize(c)
+	case RegisterBroker:
+		reply, err = d.registerBroker(c)
+	case BrokerHeartbeat:
+		reply, err = d.brokerHeartbeat(c)
+	case CreateTopics:
+		reply = d.createTopics(c)
+	case DeleteTopics:
+		reply, err = d.deleteTopics(c)
+	case CreatePartitions:
+		reply = d.createPartitions(c)
+	case AllocateProducerIDs:
+		reply, err = d.allocateProducerIDs(c)
+	case AlterConfigs:
+		reply = d.alterConfigs(c)
+	case IncrementalAlterConfigs:
+		reply = d.incrementalAlterConfigs(c)
+	default:
+		err = fmt.Errorf("controller knows no command %T", cmd)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return d.records, reply, nil
+}
+
+// decision is one call of Decide.
+type decision struct {
+	settings *Settings
+	img      *metadata.Image
+	leases   Leases
+	now      time.Time
+	records  []metadata.Record
+}
+
+func (d *decision) add(r ...metadata.Record) { d.records = append(d.records, r...) }
+
+// ok is the outcome of an item that succeeded.
+var ok = Result{}
+
+func failed(code kafka.Code, format string, args ...any) Result {
+	message := fmt.Sprintf(format, args...)
+	return Result{Code: code, Message: &message}
+}
+
+// failedWith makes the outcome of an item out of an error that has a code.
+func failedWith(err error) Result {
+	return failed(kafka.CodeOf(err), "%s", err.Error())
+}
+
+// minISR is what min.insync.replicas is for a topic; a partition with fewer replicas needs just all of them.
+func (d *decision) minISR(topic string) int {
+	value := int64(d.settings.MinInSyncReplicas)
+	for _, m := range []map[string]string{d.img.Configs.BrokerDefault(), d.img.Configs.Topic(topic)} {
+		if v, ok := parseInt(m[minInSyncReplicas]); ok {
+			value = v
+		}
+	}
+	return int(value)
+}
+
+const (
+	minInSyncReplicas     = "min.insync.replicas"
+	uncleanLeaderElection = "unclean.leader.election.enable"
+)
+
+func (d *decision) uncleanElection(topic string) bool {
+	if v, ok := d.img.Configs.Topic(topic)[uncleanLeaderElection]; ok {
+		return parseBool(v)
+	}
+	return parseBool(d.img.Configs.BrokerDefault()[uncleanLeaderElection])
+}

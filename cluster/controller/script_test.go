@@ -1,0 +1,502 @@
+package controller
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the expected outputs of testdata/*.txt anew; read the diff before committing it")
+
+// A script is blocks of command lines, "----", the expected output, and an empty line. See world.run for the commands.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
+	}
+}
+
+func runScript(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld()
+	var out strings.Builder
+	for i, block := range strings.Split(strings.TrimRight(string(text), "\n"), "\n\n") {
+		input, want, found := strings.Cut(block, "----\n")
+		if !found && !*rewrite && !onlyComments(block) {
+			t.Fatalf("block %d has no output: %s", i+1, block)
+		}
+		input = strings.TrimRight(strings.TrimSuffix(input, "----"), "\n")
+		got := w.runBlock(input)
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		if onlyComments(block) {
+			out.WriteString(block + "\n")
+			continue
+		}
+		out.WriteString(input + "\n----\n" + got)
+		if want = strings.TrimRight(want, "\n") + "\n"; got != want && !*rewrite {
+			t.Errorf("%s\n---- got\n%s---- want\n%s", input, got, want)
+		}
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func onlyComments(block string) bool {
+	for line := range strings.Lines(block) {
+		if !strings.HasPrefix(line, "#") {
+			return false
+		}
+	}
+	return true
+}
+
+// world is a cluster in which every decision is applied at once.
+type world struct {
+	settings Settings
+	img      *metadata.Image
+	leases   Leases
+	now      time.Time
+	ids      byte
+}
+
+func newWorld() *world {
+	w := &world{
+		settings: Settings{NumPartitions: 1, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true},
+		leases:   Leases{SessionTimeout: 9 * time.Second, LastContact: map[kafka.BrokerID]time.Time{}},
+		now:      time.Unix(1700000000, 0),
+	}
+	img, _, err := metadata.Empty().With([]metadata.Record{metadata.FormatRecord{FormatVersion: 1, ClusterID: "c1"}})
+	if err != nil {
+		panic(err)
+	}
+	w.img = img
+	return w
+}
+
+func (w *world) runBlock(input string) string {
+	var out strings.Builder
+	for line := range strings.Lines(input) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		out.WriteString(w.run(line))
+	}
+	return out.String()
+}
+
+// run executes one line: a command's name, then words; items of one request are separated by " | ". A word is key=value,
+// or a name. Names with blanks are written in Go's quotes.
+func (w *world) run(line string) string {
+	verb, rest, _ := strings.Cut(line, " ")
+	validate := verb == "validate"
+	if validate {
+		verb, rest, _ = strings.Cut(rest, " ")
+	}
+	items := strings.Split(rest, " | ")
+	first := parseWords(items[0])
+	switch verb {
+	case "settings":
+		w.set(first)
+		return ""
+	case "tick":
+		d, err := time.ParseDuration(first.name)
+		must(err)
+		w.now = w.now.Add(d)
+		return ""
+	case "contact":
+		w.leases.LastContact[broker(first.name)] = w.now
+		return ""
+	case "show":
+		return w.show(first.name)
+	case "broker": // registered and unfenced, without a word
+		w.decide(w.register(first))
+		b, _ := w.img.Brokers.ByID(broker(first.name))
+		w.decide(BrokerHeartbeat{Broker: b.ID, Epoch: b.Epoch, MetadataOffset: w.img.Index})
+		return ""
+	}
+	return w.decide(w.command(verb, items, validate))
+}
+
+func (w *world) decide(cmd Command) string {
+	records, reply, err := Decide(&w.settings, w.img, w.leases, w.now, cmd)
+	if err != nil {
+		return fmt.Sprintf("error %s: %s\n", kafka.CodeOf(err), err)
+	}
+	var out strings.Builder
+	describeReply(&out, w.img, reply)
+	next := w.img
+	if len(records) > 0 {
+		next, _, err = w.img.With(records)
+		must(err)
+	}
+	for _, r := range records {
+		fmt.Fprintf(&out, "  %s\n", describeRecord(w.img, next, r))
+	}
+	w.img = next
+	return out.String()
+}
+
+func (w *world) set(ws words) {
+	for key, value := range ws.pairs() {
+		switch key {
+		case "partitions":
+			w.settings.NumPartitions = int32(number(value))
+		case "rf":
+			w.settings.DefaultReplicationFactor = int16(number(value))
+		case "minisr":
+			w.settings.MinInSyncReplicas = int32(number(value))
+		case "delete":
+			w.settings.DeleteTopicEnable = value == "true"
+		default:
+			panic("unknown setting " + key)
+		}
+	}
+}
+
+func (w *world) register(ws words) RegisterBroker {
+	id := broker(ws.name)
+	c := RegisterBroker{
+		ClusterID: ws.get("cluster", "c1"), Broker: id, Incarnation: kafka.UUID{0: 9, 14: byte(number(ws.get("incarnation", "1"))), 15: byte(id)},
+		Rack: ws.get("rack", ""), PreviousEpoch: kafka.BrokerEpoch(number(ws.get("previous", "-1"))),
+		Listeners: []metadata.Endpoint{{Name: "PLAINTEXT", Host: "h", Port: 9092}},
+	}
+	for dir := range strings.SplitSeq(ws.get("dirs", strconv.Itoa(int(id))), ",") {
+		if dir != "" {
+			c.Directories = append(c.Directories, kafka.UUID{0: 7, 15: byte(number(dir))})
+		}
+	}
+	return c
+}
+
+// epoch is what a line says, else the broker's own.
+func (w *world) epoch(ws words) kafka.BrokerEpoch {
+	if s, ok := ws.find("epoch"); ok {
+		return kafka.BrokerEpoch(number(s))
+	}
+	if b, ok := w.img.Brokers.ByID(broker(ws.name)); ok {
+		return b.Epoch
+	}
+	return 0
+}
+
+func (w *world) command(verb string, items []string, validate bool) Command {
+	first := parseWords(items[0])
+	switch verb {
+	case "initialize":
+		return Initialize{ClusterID: first.get("cluster", "c1")}
+	case "register":
+		return w.register(first)
+	case "heartbeat":
+		return BrokerHeartbeat{
+			Broker: broker(first.name), Epoch: w.epoch(first), MetadataOffset: number(first.get("offset", "1000000")), WantFence: first.has("fence"),
+		}
+	case "producerids":
+		return AllocateProducerIDs{Broker: broker(first.name), Epoch: w.epoch(first)}
+	case "create":
+		return w.createCommand(items, validate)
+	case "delete":
+		var c DeleteTopics
+		for _, item := range items {
+			c.Topics = append(c.Topics, w.ref(parseWords(item)))
+		}
+		return c
+	case "grow":
+		c := CreatePartitions{ValidateOnly: validate}
+		for _, item := range items {
+			ws := parseWords(item)
+			t := MorePartitions{Name: ws.name, Count: int32(number(ws.get("count", "0")))}
+			if a, ok := ws.find("assign"); ok {
+				t.Assignments = [][]kafka.BrokerID{}
+				for list := range strings.SplitSeq(a, "/") {
+					if a != "" {
+						t.Assignments = append(t.Assignments, brokers(list))
+					}
+				}
+			}
+			c.Topics = append(c.Topics, t)
+		}
+		return c
+	case "alter", "incremental":
+		return alterCommand(verb, items, validate)
+	}
+	panic("unknown command " + verb)
+}
+
+func (w *world) createCommand(items []string, validate bool) CreateTopics {
+	c := CreateTopics{ValidateOnly: validate}
+	for _, item := range items {
+		ws := parseWords(item)
+		w.ids++
+		t := NewTopic{Name: ws.name, ID: kafka.UUID{0: w.ids}, NumPartitions: -1, ReplicationFactor: -1}
+		for key, value := range ws.pairs() {
+			switch key {
+			case "partitions":
+				t.NumPartitions = int32(number(value))
+			case "rf":
+				t.ReplicationFactor = int16(number(value))
+			case "seed":
+				c.Seed = uint64(number(value))
+			case "assign":
+				for part := range strings.SplitSeq(value, "/") {
+					p, list, _ := strings.Cut(part, ":")
+					t.Assignments = append(t.Assignments, Assignment{Partition: int32(number(p)), Replicas: brokers(list)})
+				}
+			default:
+				t.Configs = append(t.Configs, configValue(key, value))
+			}
+		}
+		c.Topics = append(c.Topics, t)
+	}
+	return c
+}
+
+func configValue(key, value string) ConfigValue {
+	if value == "NULL" {
+		return ConfigValue{Name: key}
+	}
+	return ConfigValue{key, &value}
+}
+
+func (w *world) ref(ws words) (ref TopicRef) {
+	if ws.named {
+		ref.Name = &ws.name
+	}
+	if name, ok := ws.find("id"); ok {
+		ref.ID = kafka.UUID{0: 255}
+		if t, ok := w.img.Topics.ByName(name); ok {
+			ref.ID = t.ID
+		}
+	}
+	return ref
+}
+
+func alterCommand(verb string, items []string, validate bool) Command {
+	full := AlterConfigs{ValidateOnly: validate}
+	incremental := IncrementalAlterConfigs{ValidateOnly: validate}
+	for _, item := range items {
+		ws := parseWords(item)
+		typ, name, _ := strings.Cut(ws.name, ":")
+		r := metadata.ConfigResource{Type: metadata.ResourceType(number(typ)), Name: name}
+		replacement, change := ConfigReplacement{Resource: r}, ConfigChange{Resource: r}
+		for key, value := range ws.pairs() {
+			if verb == "alter" {
+				replacement.Configs = append(replacement.Configs, configValue(key, value))
+				continue
+			}
+			op, name, _ := strings.Cut(key, ":")
+			v := configValue(name, value)
+			change.Ops = append(change.Ops, ConfigOp{Name: name, Op: OpType(number(op)), Value: v.Value})
+		}
+		full.Resources = append(full.Resources, replacement)
+		incremental.Resources = append(incremental.Resources, change)
+	}
+	if verb == "alter" {
+		return full
+	}
+	return incremental
+}
+
+func (w *world) show(name string) string {
+	t, ok := w.img.Topics.ByName(name)
+	if !ok {
+		return "no topic " + name + "\n"
+	}
+	var out strings.Builder
+	for p := range t.Partitions {
+		fmt.Fprintf(&out, "  %s-%d %s\n", name, p, describePartition(&t.Partitions[p]))
+	}
+	return out.String()
+}
+
+func describeReply(out *strings.Builder, img *metadata.Image, reply Reply) {
+	line := func(name string, r Result, format string, args ...any) {
+		text := ""
+		if r.Message != nil {
+			text = ": " + *r.Message
+		}
+		fmt.Fprintf(out, "%s %s%s%s\n", name, r.Code, text, fmt.Sprintf(format, args...))
+	}
+	switch r := reply.(type) {
+	case CreateTopicsReply:
+		for _, t := range r.Topics {
+			numbers := ""
+			if t.OK() {
+				numbers = fmt.Sprintf(" partitions=%d rf=%d configs=%v", t.NumPartitions, t.ReplicationFactor, t.Configs)
+			}
+			line(strconv.Quote(t.Name), t.Result, "%s", numbers)
+		}
+	case DeleteTopicsReply:
+		for _, t := range r.Topics {
+			name := "null"
+			if t.Name != nil {
+				name = strconv.Quote(*t.Name)
+			}
+			if !t.ID.IsZero() {
+				name += "+id"
+			}
+			line(name, t.Result, "")
+		}
+	case CreatePartitionsReply:
+		for _, t := range r.Topics {
+			line(strconv.Quote(t.Name), t.Result, "")
+		}
+	case AlterConfigsReply:
+		for _, a := range r.Resources {
+			line(fmt.Sprintf("%d:%s", a.Resource.Type, a.Resource.Name), a.Result, "")
+		}
+	default:
+		fmt.Fprintf(out, "%+v\n", r)
+	}
+}
+
+func describeRecord(before, after *metadata.Image, r metadata.Record) string {
+	name := func(id kafka.TopicID) string {
+		for _, img := range []*metadata.Image{after, before} {
+			if t, ok := img.Topics.ByID(id); ok {
+				return t.Name
+			}
+		}
+		return id.String()
+	}
+	switch r := r.(type) {
+	case metadata.TopicRecord:
+		return "topic " + r.Name
+	case metadata.RemoveTopicRecord:
+		return "remove topic " + name(r.ID)
+	case metadata.PartitionRecord:
+		return fmt.Sprintf("partition %s-%d %s", name(r.TopicID), r.Partition, describePartition(&r.PartitionRegistration))
+	case metadata.ConfigRecord:
+		if r.Value == nil {
+			return fmt.Sprintf("config %d:%s %s removed", r.Resource.Type, r.Resource.Name, r.Key)
+		}
+		return fmt.Sprintf("config %d:%s %s=%q", r.Resource.Type, r.Resource.Name, r.Key, *r.Value)
+	case metadata.RegisterBrokerRecord:
+		return fmt.Sprintf("register broker %d epoch=%d rack=%q fenced=%v", r.ID, r.Epoch, r.Rack, r.Fenced)
+	case metadata.BrokerChangeRecord:
+		return fmt.Sprintf("change broker %d epoch=%d fenced=%v", r.ID, r.Epoch, r.Fenced)
+	}
+	return fmt.Sprintf("%T %+v", r, r)
+}
+
+func describePartition(p *metadata.PartitionRegistration) string {
+	s := fmt.Sprintf("replicas=%v isr=%v leader=%d epoch=%d.%d", p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch)
+	if p.ELR != nil {
+		s += fmt.Sprintf(" elr=%v", p.ELR)
+	}
+	if p.LastKnownELR != nil {
+		s += fmt.Sprintf(" last=%v", p.LastKnownELR)
+	}
+	if p.RecoveryState == metadata.Recovering {
+		s += " recovering"
+	}
+	for i, dir := range p.Directories {
+		if dir.IsZero() {
+			s += fmt.Sprintf(" %d:any-dir", p.Replicas[i])
+		}
+	}
+	return s
+}
+
+// words is a parsed item: a name and then key=value in order.
+type words struct {
+	name  string
+	named bool
+	kv    []ConfigValue
+}
+
+func parseWords(item string) (ws words) {
+	for i, word := range fields(item) {
+		key, value, found := strings.Cut(word, "=")
+		if i == 0 && !found {
+			ws.name, ws.named = unquote(word), true
+			continue
+		}
+		value = unquote(value)
+		ws.kv = append(ws.kv, ConfigValue{unquote(key), &value})
+	}
+	return ws
+}
+
+// fields splits at blanks outside quotes.
+func fields(s string) []string {
+	quoted := false
+	return strings.FieldsFunc(s, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return r == ' ' && !quoted
+	})
+}
+
+func unquote(s string) string { return strings.ReplaceAll(s, `"`, "") }
+
+func (ws words) pairs() func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		for _, kv := range ws.kv {
+			if !yield(kv.Name, *kv.Value) {
+				return
+			}
+		}
+	}
+}
+
+func (ws words) find(key string) (string, bool) {
+	i := slices.IndexFunc(ws.kv, func(kv ConfigValue) bool { return kv.Name == key })
+	if i < 0 {
+		return "", false
+	}
+	return *ws.kv[i].Value, true
+}
+
+func (ws words) get(key, otherwise string) string {
+	if v, ok := ws.find(key); ok {
+		return v
+	}
+	return otherwise
+}
+
+func (ws words) has(key string) bool { _, ok := ws.find(key); return ok }
+
+func number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	must(err)
+	return n
+}
+
+func broker(s string) kafka.BrokerID { return kafka.BrokerID(number(s)) }
+
+func brokers(s string) (ids []kafka.BrokerID) {
+	for id := range strings.SplitSeq(s, ",") {
+		if id != "" {
+			ids = append(ids, broker(id))
+		}
+	}
+	return ids
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
