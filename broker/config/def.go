@@ -97,6 +97,8 @@ type Def struct {
 	Stance  Stance
 	Doc     string
 
+	Unlisted bool // reported only where it is set, as internal configs are
+
 	// Synonyms are the broker configs that give a topic config its default, the first that has a value wins. The units
 	// may differ: .hours and .minutes are turned into milliseconds.
 	Synonyms []string
@@ -114,6 +116,17 @@ func (d *Def) parse(raw string) (value, error) {
 		}
 	}
 	return v, nil
+}
+
+func (d *Def) unlisted() bool { return d.Unlisted || d.Stance == Internal }
+
+// parseStatic is parse for what the operator wrote: empty elements of lists are dropped, because templates leave trailing
+// commas, which Kafka refuses.
+func (d *Def) parseStatic(raw string) (value, error) {
+	if d.Type == List {
+		raw = dropEmpty(raw)
+	}
+	return d.parse(raw)
 }
 
 // Check validates one value alone, without the checks across several names.
@@ -140,7 +153,85 @@ func LookupTopic(name string) (*Def, bool) {
 // TopicDefs are the topic configs in the order in which Kafka validates them, internal.segment.bytes last.
 func TopicDefs() []*Def { return slices.Clone(topicOrder) }
 
-var topicOrder, topicIndex = indexTable(topicTable)
+// LookupBroker finds the row of a broker config, Kafka's or Weir's. A name of the form listener.name.<listener>.<name>
+// has the row of <name>.
+func LookupBroker(name string) (*Def, bool) {
+	d, ok := brokerIndex[baseName(name)]
+	return d, ok
+}
+
+// BrokerDefs are the broker configs in alphabetical order, Weir's own at the end.
+func BrokerDefs() []*Def {
+	defs := slices.Clone(brokerOrder)
+	slices.SortFunc(defs, func(a, b *Def) int { return strings.Compare(a.Name, b.Name) })
+	return defs
+}
+
+var (
+	topicOrder, topicIndex   = indexTable(topicTable)
+	brokerOrder, brokerIndex = indexTable(networkTable, generalTable, logTable, replicationTable, quorumTable, transactionTable,
+		groupTable, shareTable, quotaTable, securityTable, tieredTable, weirTable)
+)
+
+// synonymGroups are broker configs that stand for one another; the earlier wins.
+var synonymGroups = [][]string{
+	{"log.retention.ms", "log.retention.minutes", "log.retention.hours"},
+	{"log.roll.ms", "log.roll.hours"},
+	{"log.roll.jitter.ms", "log.roll.jitter.hours"},
+}
+
+// brokerSynonyms are the names under which a broker config may be found, in the order of precedence. It need not begin
+// with name itself.
+func brokerSynonyms(name string) []string {
+	if name == "log.flush.interval.ms" { // but not the other way round: the second only lends the first its value
+		return []string{name, "log.flush.scheduler.interval.ms"}
+	}
+	for _, group := range synonymGroups {
+		if slices.Contains(group, name) {
+			return group
+		}
+	}
+	if base := baseName(name); base != name {
+		return []string{name, base}
+	}
+	return []string{name}
+}
+
+// hiders are the configs of which a dynamic value hides name's in the layers below.
+func hiders(name string) []string {
+	if name == "log.flush.scheduler.interval.ms" {
+		return []string{"log.flush.interval.ms"}
+	}
+	for _, group := range synonymGroups {
+		if i := slices.Index(group, name); i >= 0 {
+			return slices.Concat(group[:i], group[i+1:])
+		}
+	}
+	return nil
+}
+
+// mechanismConfigs come with the SASL mechanism between the listener and the name.
+var mechanismConfigs = []string{
+	"sasl.jaas.config", "sasl.login.callback.handler.class", "sasl.login.class", "sasl.server.callback.handler.class", "connections.max.reauth.ms",
+}
+
+// baseName takes listener.name.<listener>. off a name, and the SASL mechanism too where the config has one.
+func baseName(name string) string {
+	rest, ok := strings.CutPrefix(name, "listener.name.")
+	if !ok {
+		return name
+	}
+	_, base, ok := strings.Cut(rest, ".")
+	if !ok {
+		return name
+	}
+	for _, config := range mechanismConfigs {
+		if strings.HasSuffix(base, config) {
+			return config
+		}
+	}
+	return base
+}
 
 // indexTable makes the tables' two forms; a name that stands twice is a mistake in this package.
 func indexTable(tables ...[]Def) ([]*Def, map[string]*Def) {
@@ -158,6 +249,3 @@ func indexTable(tables ...[]Def) ([]*Def, map[string]*Def) {
 	}
 	return order, index
 }
-
-// byName orders rows for output.
-func byName(a, b *Def) int { return strings.Compare(a.Name, b.Name) }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -12,18 +13,85 @@ type layers struct {
 	broker        map[string]string // dynamic, for this one
 }
 
-// raw finds what is set for a broker config, the dynamic value of this broker first. ok is false where nobody set it.
-func (l layers) raw(name string) (raw string, source Source, ok bool) {
-	if raw, ok = l.broker[name]; ok {
-		return raw, SourceDynamicBroker, true
+// layer looks up what one place has for a name.
+type layer struct {
+	source Source
+	lookup func(name string) (string, bool)
+}
+
+// ordered gives the layers that somebody set, the one that wins first.
+func (l layers) ordered() [3]layer {
+	return [3]layer{
+		{SourceDynamicBroker, lookupIn(l.broker)},
+		{SourceDynamicDefaultBroker, lookupIn(l.brokerDefault)},
+		{SourceStaticBroker, l.static.raw},
 	}
-	if raw, ok = l.brokerDefault[name]; ok {
-		return raw, SourceDynamicDefaultBroker, true
+}
+
+func lookupIn(m map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		v, ok := m[name]
+		return v, ok
 	}
-	if raw, ok = l.static.raw(name); ok {
-		return raw, SourceStaticBroker, true
+}
+
+// find returns what the winning layer has for the first of names that it knows. A dynamic value that its row does not
+// take, which only another version can have written, counts as not set.
+func (l layers) find(names []string) (name, raw string, source Source, ok bool) {
+	for _, layer := range l.ordered() {
+		for _, name := range names {
+			if raw, ok := layer.lookup(name); ok && usable(name, raw) {
+				return name, raw, layer.source, true
+			}
+		}
 	}
-	return "", SourceDefault, false
+	return "", "", SourceDefault, false
+}
+
+func usable(name, raw string) bool {
+	d, ok := LookupBroker(name)
+	if !ok {
+		return true
+	}
+	_, err := d.parseStatic(raw)
+	return err == nil
+}
+
+// brokerValue resolves one broker config. isNull is true where nothing is set and there is no default. A dynamic value
+// of one synonym hides what lower layers have for the others, as in Kafka: a dynamic log.retention.ms leaves
+// log.retention.hours at its default, whatever the file says.
+func (l layers) brokerValue(name string) (v value, isNull bool) {
+	d, known := LookupBroker(name)
+	if !known {
+		return value{}, true
+	}
+	if raw, ok := l.brokerRaw(name); ok {
+		if v, err := d.parseStatic(raw); err == nil {
+			return v, false
+		}
+	}
+	if raw, ok := l.static.derived(d.Name); ok {
+		v, _ = d.parseStatic(raw)
+		return v, false
+	}
+	return d.defaultValue()
+}
+
+// brokerRaw finds what is set for one name.
+func (l layers) brokerRaw(name string) (string, bool) {
+	for _, layer := range l.ordered() {
+		if raw, ok := layer.lookup(name); ok && usable(name, raw) {
+			return raw, true
+		}
+		set := func(synonym string) bool {
+			raw, ok := layer.lookup(synonym)
+			return ok && usable(synonym, raw)
+		}
+		if layer.source != SourceStaticBroker && slices.ContainsFunc(hiders(name), set) {
+			return "", false
+		}
+	}
+	return "", false
 }
 
 // topicValue resolves one topic config. isNull is true where nothing is set and the row has no default.
@@ -33,16 +101,20 @@ func (l layers) topicValue(d *Def, overrides map[string]string) (v value, isNull
 			return v, false
 		}
 	}
-	for _, synonym := range d.Synonyms {
-		if raw, _, ok := l.raw(synonym); ok {
-			if v, err := parseValue(synonym, raw, d.Type); err == nil {
-				v.num = inMillis(synonym, v.num)
-				return v, false
-			}
+	if name, raw, _, ok := l.find(d.Synonyms); ok {
+		broker := brokerIndex[name]
+		if v, err := broker.parseStatic(raw); err == nil {
+			v.typ, v.num = d.Type, inMillis(name, v.num)
+			return v, false
 		}
 	}
+	return d.defaultValue()
+}
+
+// defaultValue is the row's default; a default that is not valid is a mistake in this package.
+func (d *Def) defaultValue() (v value, isNull bool) {
 	if d.Null {
-		return value{}, true
+		return value{typ: d.Type}, true
 	}
 	v, err := d.parse(d.Default)
 	if err != nil {
@@ -51,8 +123,8 @@ func (l layers) topicValue(d *Def, overrides map[string]string) (v value, isNull
 	return v, false
 }
 
-// inMillis turns the older broker configs, whose unit is in their name, into the milliseconds of the topic config.
-// Below zero is "no limit" in every unit.
+// inMillis turns the older broker configs, whose unit is in their name, into the milliseconds of the topic config. A
+// retention below zero has no limit, in every unit.
 func inMillis(name string, n int64) int64 {
 	switch {
 	case n < 0 && strings.HasPrefix(name, "log.retention.") && name != "log.retention.bytes":

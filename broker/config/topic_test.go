@@ -79,10 +79,8 @@ func TestTopicConfigDefaults(t *testing.T) {
 }
 
 func TestTopicConfigLayers(t *testing.T) {
-	static := &Server{static: map[string]string{
-		"log.retention.hours": "2", "log.roll.hours": "3", "log.flush.scheduler.interval.ms": "7", "message.max.bytes": "10",
-		"min.insync.replicas": "4", "log.cleanup.policy": "delete", "compression.type": "zstd",
-	}}
+	static := load(t, "log.retention.hours=2", "log.roll.hours=3", "log.flush.scheduler.interval.ms=7", "message.max.bytes=10",
+		"min.insync.replicas=4", "log.cleanup.policy=delete,", "compression.type=zstd")
 	brokerDefault := map[string]string{"min.insync.replicas": "3", "message.max.bytes": "20", "log.retention.ms": "5"}
 	broker := map[string]string{"min.insync.replicas": "2"}
 	overrides := map[string]string{"retention.ms": "1", "cleanup.policy": " compact , delete ", "compression.zstd.level": "7",
@@ -119,8 +117,7 @@ func TestInternalSegmentBytesWins(t *testing.T) {
 
 func TestRetentionBelowZeroIsForEver(t *testing.T) {
 	for _, name := range []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"} {
-		s := &Server{static: map[string]string{name: "-7"}}
-		if got := s.TopicConfig(nil, nil, nil).RetentionMs; got != -1 {
+		if got := load(t, name+"=-7").TopicConfig(nil, nil, nil).RetentionMs; got != -1 {
 			t.Errorf("%s=-7 gives %d", name, got)
 		}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -153,6 +154,11 @@ func splitList(s string) []string {
 		}
 	}
 	return list
+}
+
+// dropEmpty takes empty elements out of a list.
+func dropEmpty(raw string) string {
+	return strings.Join(slices.DeleteFunc(splitList(javaTrim(raw)), func(s string) bool { return s == "" }), ",")
 }
 
 // isJavaSpace is \s of java.util.regex.
