@@ -104,7 +104,7 @@ func (d *decision) incarnation(id kafka.BrokerID, epoch kafka.BrokerEpoch) (*met
 	if !known {
 		return nil, kafka.Errorf(kafka.BrokerIDNotRegistered, "Broker ID %d is not currently registered", id)
 	}
-	if b.Epoch != epoch {
+	if b.Epoch != epoch || epoch == metadata.EpochOfEntry {
 		return nil, kafka.Errorf(kafka.StaleBrokerEpoch, "Expected broker epoch %d for broker %d, but got broker epoch %d", b.Epoch, id, epoch)
 	}
 	return b, nil

@@ -31,7 +31,7 @@ func TestDecisionsKeepInvariants(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			next, delta, err := w.img.With(records)
+			next, delta, err := metadata.Apply(w.img, w.img.Index+1, 1, metadata.AppendEntry(nil, w.img.Index, records))
 			if err != nil {
 				t.Fatalf("%+v: %v", cmd, err)
 			}

@@ -147,7 +147,7 @@ func (w *world) decide(cmd Command) string {
 	describeReply(&out, w.img, reply)
 	next := w.img
 	if len(records) > 0 {
-		next, _, err = w.img.With(records)
+		next, _, err = metadata.Apply(w.img, w.img.Index+1, 1, metadata.AppendEntry(nil, w.img.Index, records))
 		must(err)
 	}
 	for _, r := range records {

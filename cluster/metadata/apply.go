@@ -44,10 +44,12 @@ func Apply(img *Image, index int64, term int32, value []byte) (*Image, *Delta, e
 	return next, delta, nil
 }
 
-// With returns the image as if records were the next entry: what a controller decides its next command on while its last
-// ones are not in the log yet. Index and epochs that an entry gives are provisional (the index after img's).
+// With returns the image as if records were part of the next entry: what a controller decides its next command on while
+// its last ones are not in the log yet. The index of the result counts for nothing, and a broker that registers has the
+// epoch EpochOfEntry still.
 func (img *Image) With(records []Record) (*Image, *Delta, error) {
 	e := newEditor(img, img.Index+1, img.Term)
+	e.epoch = EpochOfEntry
 	for _, r := range records {
 		if err := r.apply(e); err != nil {
 			return nil, nil, &ApplyError{e.next.Index, err}
@@ -62,6 +64,7 @@ type editor struct {
 	old     *Image
 	next    *Image
 	edit    *edit
+	epoch   kafka.BrokerEpoch // that EpochOfEntry stands for
 	topics  map[kafka.TopicID]*topicEdit
 	brokers map[kafka.BrokerID]bool
 	configs map[ConfigResource]map[string]string // own copies, not frozen yet
@@ -71,7 +74,7 @@ type editor struct {
 
 type topicEdit struct {
 	topic   *Topic // own copy until finish
-	changed map[int32]bool
+	changed map[int32]bool // nil for a topic that is new: all of it changed
 }
 
 func newEditor(img *Image, index int64, term int32) *editor {
@@ -80,7 +83,7 @@ func newEditor(img *Image, index int64, term int32) *editor {
 	quorum, topics, brokers, configs := *img.Quorum, *img.Topics, *img.Brokers, *img.Configs
 	next.Quorum, next.Topics, next.Brokers, next.Configs = &quorum, &topics, &brokers, &configs
 	return &editor{
-		old: img, next: &next, edit: new(edit),
+		old: img, next: &next, edit: new(edit), epoch: kafka.BrokerEpoch(index),
 		topics:  map[kafka.TopicID]*topicEdit{},
 		brokers: map[kafka.BrokerID]bool{},
 		configs: map[ConfigResource]map[string]string{},
@@ -111,7 +114,7 @@ func (r TopicRecord) apply(e *editor) error {
 	if other, ok := e.next.Topics.ByID(r.ID); ok {
 		return fmt.Errorf("topic id %s of %s belongs to topic %s", r.ID, r.Name, other.Name)
 	}
-	e.own(&Topic{ID: r.ID, Name: r.Name})
+	e.own(&Topic{ID: r.ID, Name: r.Name}, nil)
 	if mayCollide(r.Name) {
 		e.next.Topics.collisions.set(e.edit, collision{kafka.CollisionKey(r.Name), r.Name}, struct{}{})
 	}
@@ -119,8 +122,8 @@ func (r TopicRecord) apply(e *editor) error {
 }
 
 // own makes t the editor's, to be changed in place until finish.
-func (e *editor) own(t *Topic) *topicEdit {
-	te := &topicEdit{topic: t, changed: map[int32]bool{}}
+func (e *editor) own(t *Topic, changed map[int32]bool) *topicEdit {
+	te := &topicEdit{topic: t, changed: changed}
 	e.topics[t.ID] = te
 	e.next.Topics.names.set(e.edit, t.Name, t)
 	e.next.Topics.ids.set(e.edit, t.ID, t)
@@ -156,9 +159,11 @@ func (r PartitionRecord) apply(e *editor) error {
 	}
 	te := e.topics[t.ID]
 	if te == nil {
-		te = e.own(&Topic{ID: t.ID, Name: t.Name, Partitions: slices.Clone(t.Partitions)})
+		te = e.own(&Topic{ID: t.ID, Name: t.Name, Partitions: slices.Clone(t.Partitions)}, map[int32]bool{})
 	}
-	te.changed[r.Partition] = true
+	if te.changed != nil {
+		te.changed[r.Partition] = true
+	}
 	if int(r.Partition) < len(te.topic.Partitions) {
 		te.topic.Partitions[r.Partition] = r.PartitionRegistration
 		return nil
@@ -170,11 +175,16 @@ func (r PartitionRecord) apply(e *editor) error {
 
 func (r RegisterBrokerRecord) apply(e *editor) error {
 	b := r.BrokerRegistration
-	if b.Epoch == EpochOfEntry {
-		b.Epoch = kafka.BrokerEpoch(e.next.Index)
-	}
+	b.Epoch = e.brokerEpoch(b.Epoch)
 	e.setBroker(&b)
 	return nil
+}
+
+func (e *editor) brokerEpoch(epoch kafka.BrokerEpoch) kafka.BrokerEpoch {
+	if epoch == EpochOfEntry {
+		return e.epoch
+	}
+	return epoch
 }
 
 func (e *editor) setBroker(b *BrokerRegistration) {
@@ -188,7 +198,7 @@ func (e *editor) broker(id kafka.BrokerID, epoch kafka.BrokerEpoch) (*BrokerRegi
 	if !ok {
 		return nil, fmt.Errorf("broker %d is not registered", id)
 	}
-	if b.Epoch != epoch {
+	if epoch = e.brokerEpoch(epoch); b.Epoch != epoch {
 		return nil, fmt.Errorf("broker %d has epoch %d, not %d", id, b.Epoch, epoch)
 	}
 	return b, nil

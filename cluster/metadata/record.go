@@ -59,7 +59,8 @@ type PartitionRecord struct {
 	PartitionRegistration
 }
 
-// EpochOfEntry in a RegisterBrokerRecord stands for the index of the entry that the record is in.
+// EpochOfEntry is the epoch of a broker that registers in the very entry that the record is in: the entry's index, which
+// nobody knows before the entry is in the log.
 const EpochOfEntry kafka.BrokerEpoch = -1
 
 // RegisterBrokerRecord replaces a broker's whole registration.
