@@ -1,0 +1,221 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"weir/internal/kafka"
+	"weir/internal/vfs"
+)
+
+// Names in a data directory. All but the second are Kafka's.
+const (
+	lockFile          = ".lock"
+	raftStateFile     = "raft-state"   // in the metadata log's directory: Weir's
+	quorumStateFile   = "quorum-state" // in the metadata log's directory: Kafka's
+	metadataLogDir    = kafka.ClusterMetadataTopic + "-0"
+	metadataSnapshots = ".checkpoint" // suffix of Kafka's snapshots in the metadata log's directory
+)
+
+// dataDir is one of a Store's directories.
+type dataDir struct {
+	store           *Store
+	path            string
+	id              kafka.DirectoryID
+	holdsPartitions bool // it is one of log.dirs, and not only the metadata log's
+	lock            io.Closer
+	committer       *committer
+	clean           bool              // the process before stopped in good order
+	previousEpoch   kafka.BrokerEpoch // of the process before, as far as its marker told
+	failed          atomic.Pointer[error]
+
+	flushedBytes  atomic.Int64 // since the recovery points were last written
+	startsChanged atomic.Bool  // since the start offsets were last written
+	namesChanged  atomic.Bool  // partitions' directories were renamed or removed since the directory was last synced
+
+	// writing orders the writers of the checkpoint files: the tasks, truncations, Close. It is held while a file is synced,
+	// and taken by nobody who holds another lock.
+	writing sync.Mutex
+	kept    struct { // what the checkpoints said of logs that could not be opened: it must outlive them
+		points, starts, highWatermarks map[kafka.TopicPartition]int64
+	}
+}
+
+func (d *dataDir) pathOf(name string) string { return filepath.Join(d.path, name) }
+
+func (d *dataDir) failure() error {
+	if err := d.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail takes the directory offline; it reports whether it was not so before.
+func (d *dataDir) fail(err error) bool { return d.failed.CompareAndSwap(nil, &err) }
+
+// refuseForeignMetadata refuses a directory whose metadata log Kafka wrote: Weir keeps its own in the same place, and would
+// destroy the description of a Kafka cluster.
+func refuseForeignMetadata(fsys vfs.FS, dir string) error {
+	metadata := filepath.Join(dir, metadataLogDir)
+	entries, err := fsys.ReadDir(metadata)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ours, theirs := false, ""
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == raftStateFile:
+			ours = true
+		case name == quorumStateFile, strings.HasSuffix(name, metadataSnapshots):
+			theirs = name
+		}
+	}
+	if ours || theirs == "" {
+		return nil
+	}
+	return kafka.Errorf(kafka.KafkaStorageError,
+		"%s holds the metadata log of an Apache Kafka cluster (there is %s); it is left untouched. Give Weir another data directory",
+		metadata, theirs)
+}
+
+// takeLock keeps other processes out of the directory.
+func (d *dataDir) takeLock() error {
+	lock, err := d.store.fs.Lock(d.pathOf(lockFile))
+	if errors.As(err, new(vfs.ErrLocked)) {
+		return kafka.Errorf(kafka.KafkaStorageError,
+			"data directory %s is in use by another process, which holds the lock on its %s file", d.path, lockFile)
+	}
+	if err != nil {
+		return err
+	}
+	d.lock = lock
+	return nil
+}
+
+// identify compares what a directory says of itself with what the store is, or writes it down in a new one.
+func (d *dataDir) identify() error {
+	s := d.store
+	m, err := ReadMetaProperties(s.fs, d.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	known := err == nil
+	switch {
+	case !known:
+		m = MetaProperties{ClusterID: s.clusterID, NodeID: s.opts.NodeID}
+	case s.clusterID != "" && m.ClusterID != s.clusterID:
+		return kafka.Errorf(kafka.InconsistentClusterID,
+			"data directory %s belongs to cluster %s, not %s (cluster.id in its %s)", d.path, m.ClusterID, s.clusterID, metaPropertiesFile)
+	case m.NodeID != s.opts.NodeID:
+		return kafka.Errorf(kafka.InvalidConfig,
+			"data directory %s belongs to node %d, not %d (node.id in its %s)", d.path, m.NodeID, s.opts.NodeID, metaPropertiesFile)
+	}
+	if known && !m.DirectoryID.IsZero() {
+		d.id = m.DirectoryID
+		return nil
+	}
+	m.DirectoryID = kafka.NewUUID()
+	d.id = m.DirectoryID
+	return WriteMetaProperties(s.fs, d.path, m, s.clock.Now())
+}
+
+// readCheckpoints reads what the checkpoints say. A broken one says nothing: then more is read at start, records that
+// were deleted are back, and consumers wait until the high watermark is known again.
+func (d *dataDir) readCheckpoints() {
+	read := func(name string) map[kafka.TopicPartition]int64 {
+		offsets, err := ReadOffsetCheckpoint(d.store.fs, d.pathOf(name))
+		if err != nil {
+			d.store.logger.Warn("checkpoint is broken and is written anew", "path", d.pathOf(name), "err", err)
+			offsets = map[kafka.TopicPartition]int64{}
+		}
+		return offsets
+	}
+	d.kept.points = read(RecoveryPointCheckpoint)
+	d.kept.starts = read(LogStartOffsetCheckpoint)
+	d.kept.highWatermarks = read(ReplicationOffsetCheckpoint)
+}
+
+// forget drops what the checkpoints said of a log that is open, or gone: from now on the log itself says it.
+func (d *dataDir) forget(tp kafka.TopicPartition) {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	delete(d.kept.points, tp)
+	delete(d.kept.starts, tp)
+	delete(d.kept.highWatermarks, tp)
+}
+
+// checkpointRecovery writes the recovery points of all logs in the directory, durably.
+func (d *dataDir) checkpointRecovery() error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	points := copyOf(d.kept.points)
+	logs := d.logs()
+	d.flushedBytes.Store(0)
+	for _, l := range logs {
+		points[l.tp] = l.recoveryPoint.Load()
+	}
+	if err := WriteOffsetCheckpoint(d.store.fs, d.pathOf(RecoveryPointCheckpoint), points, true); err != nil {
+		return err
+	}
+	for _, l := range logs {
+		l.savedPoint.Store(points[l.tp])
+	}
+	return nil
+}
+
+// checkpointStarts writes the start offsets that the segments' names do not tell, durably.
+func (d *dataDir) checkpointStarts() error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	d.startsChanged.Store(false)
+	starts := copyOf(d.kept.starts)
+	for _, l := range d.logs() {
+		if start := l.startOffset.Load(); start > l.segments.Load().all[0].baseOffset {
+			starts[l.tp] = start
+		}
+	}
+	return WriteOffsetCheckpoint(d.store.fs, d.pathOf(LogStartOffsetCheckpoint), starts, true)
+}
+
+// checkpointHighWatermarks writes the high watermarks. They are not worth a sync: what a power cut leaves is a lower one,
+// or none, and the leader's or the followers' fetches raise it again.
+func (d *dataDir) checkpointHighWatermarks() error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	marks := copyOf(d.kept.highWatermarks)
+	for _, l := range d.logs() {
+		marks[l.tp] = l.highWatermark.Load()
+	}
+	return WriteOffsetCheckpoint(d.store.fs, d.pathOf(ReplicationOffsetCheckpoint), marks, false)
+}
+
+// logs are the open logs in the directory that did not fail.
+func (d *dataDir) logs() []*Log {
+	var logs []*Log
+	for _, l := range d.store.Logs() {
+		if l.data == d {
+			logs = append(logs, l)
+		}
+	}
+	return logs
+}
+
+func copyOf(m map[kafka.TopicPartition]int64) map[kafka.TopicPartition]int64 {
+	c := make(map[kafka.TopicPartition]int64, len(m))
+	for tp, offset := range m {
+		c[tp] = offset
+	}
+	return c
+}
+
+// pathError names the directory in an error that may not.
+func (d *dataDir) pathError(err error) error { return fmt.Errorf("data directory %s: %w", d.path, err) }

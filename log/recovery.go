@@ -1,0 +1,352 @@
+package log
+
+import (
+	"errors"
+	"io"
+	"math"
+
+	"weir/internal/kafka"
+	"weir/protocol/batch"
+)
+
+// recovery opens the segments of a log and repairs what a crash left. What it has to expect:
+//
+//   - stopped in good order: everything is durable, the index files are complete, there is a producer snapshot at the
+//     end. The batches behind the last index entry are looked at, and that is all.
+//   - kill -9: the files hold whole what was written before, in the order of the writes. Index files may be behind; the
+//     last batch may be torn if the process died within a write.
+//   - power cut: below the recovery point everything is there. Above it a segment may end anywhere, in zeros, or in
+//     anything; names may be missing; small files that were not synced may be torn.
+//
+// So everything from the recovery point on is read and checked, and the log ends before the first batch that is not
+// right. Below the recovery point no crash leaves damage: a batch that is broken there is an ErrCorrupt, nothing is cut,
+// and the replica stays offline until somebody looks or it is fetched anew. There is one exception, for what disks do
+// that promise more than they keep: see tear.
+type recovery struct {
+	log   *Log
+	set   *segmentSet
+	point int64 // the recovery point
+	next  int64 // the offset after the last batch that was read
+	lossy bool  // something below the recovery point was cut
+
+	epochsLost bool  // the leader epochs are to be made again from all batches
+	txnsFrom   int64 // the transaction indexes are to be made again from here on
+}
+
+var errOffsetsGoBack = errors.New("its offsets do not follow those before it")
+
+// recover opens the segments with these base offsets.
+func (l *Log) recover(bases []int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.openEpochsLocked(); err != nil {
+		return err
+	}
+	l.mu.producers = NewProducerStates(l.tp, l.opts.ProducerExpirationMs)
+	if len(bases) == 0 {
+		return l.beginLocked()
+	}
+	r := &recovery{log: l, set: &segmentSet{}, point: l.opts.RecoveryPoint, txnsFrom: math.MaxInt64}
+	if err := r.describe(bases); err != nil {
+		return err
+	}
+	l.segments.Store(r.set)
+	if err := r.scan(); err != nil {
+		return err
+	}
+	if err := r.settle(); err != nil {
+		return err
+	}
+	if err := r.producers(); err != nil {
+		return err
+	}
+	return r.seal()
+}
+
+// beginLocked makes the first segment of a new log.
+func (l *Log) beginLocked() error {
+	start := max(l.opts.StartOffset, 0)
+	seg, err := l.createSegmentLocked(start)
+	if err != nil {
+		return err
+	}
+	l.segments.Store(&segmentSet{all: []*segment{seg}})
+	l.mu.producers.Reset(start)
+	l.mu.epochs.Clear()
+	l.startOffset.Store(start)
+	l.endOffset.Store(start)
+	l.highWatermark.Store(start)
+	l.recoveryPoint.Store(start)
+	l.firstUnstable.Store(noUnstableOffset)
+	return l.flushEpochsLocked()
+}
+
+// openEpochsLocked reads the leader epochs; if their file is broken, they are made again while the batches are read.
+func (l *Log) openEpochsLocked() error {
+	epochs, err := OpenLeaderEpochs(l.fs, l.dir)
+	if broken := (ErrBrokenFile{}); errors.As(err, &broken) {
+		// A power cut before the file was synced, or a hand.
+		l.logger.Warn("leader epochs are broken and are made again from the batches", "path", broken.Path, "why", broken.Reason)
+		epochs, err = NewLeaderEpochs(l.fs, l.dir), nil
+	}
+	l.mu.epochs = epochs
+	return err
+}
+
+// describe finds out how large the segments are.
+func (r *recovery) describe(bases []int64) error {
+	l := r.log
+	for i, base := range bases {
+		seg := newSegment(l, base)
+		info, err := l.fs.Stat(seg.file.path)
+		if err != nil {
+			return err
+		}
+		seg.end.Store(info.Size())
+		if i+1 < len(bases) {
+			seg.next.Store(bases[i+1])
+			seg.tail.Store(newTail(bases[i+1], info.Size()))
+		}
+		r.set.all = append(r.set.all, seg)
+	}
+	return nil
+}
+
+// scan reads the batches from the recovery point to the end, or, after a stop in good order, from the last index entry.
+func (r *recovery) scan() error {
+	first := r.set.floor(r.point)
+	if r.log.opts.CleanShutdown {
+		first = len(r.set.all) - 1
+	}
+	if r.log.mu.epochs.Latest() == kafka.NoLeaderEpoch && r.set.size() > 0 {
+		r.epochsLost = true
+		r.log.logger.Warn("leader epochs are made again from the batches", "partition", r.log.tp)
+		if err := r.rebuildEpochs(first); err != nil {
+			return err
+		}
+	}
+	for i := first; i < len(r.set.all); i++ {
+		if err := r.scanSegment(i, i == first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rebuildEpochs reads the epochs of the batches in the segments that are not scanned.
+func (r *recovery) rebuildEpochs(first int) error {
+	for _, seg := range r.set.all[:first] {
+		w, err := seg.walk(0, seg.end.Load())
+		if err != nil {
+			return err
+		}
+		for err == nil {
+			var h batch.Header
+			if h, err = w.next(); err == nil {
+				r.log.mu.epochs.Assign(kafka.LeaderEpoch(h.LeaderEpoch), h.BaseOffset)
+			}
+		}
+		w.release()
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanSegment reads a segment from the start, or the first one from the last index entry that can be trusted.
+func (r *recovery) scanSegment(i int, first bool) error {
+	seg, l := r.set.all[i], r.log
+	file, err := seg.file.acquire()
+	if err != nil {
+		return err
+	}
+	defer file.release()
+	size := seg.end.Load()
+	start, err := r.scanStart(seg, first)
+	if err != nil {
+		return err
+	}
+	r.next = max(r.next, start.offset)
+	seg.tail.Store(newTail(start.offset, start.pos))
+	seg.end.Store(start.pos)
+	s := newScanner(file, start.pos, size)
+	defer s.release()
+	interval := l.config.Load().IndexIntervalBytes
+	for {
+		at := s.pos
+		h, b, err := s.nextStored()
+		if err == nil && (h.BaseOffset < r.next || !seg.fitsRelative(h.LastOffset())) {
+			err = &batch.CorruptError{BaseOffset: h.BaseOffset, Reason: errOffsetsGoBack}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			r.finishSegment(i)
+			return nil
+		case err != nil && isDamage(err):
+			return r.tear(i, at, size, h, err)
+		case err != nil:
+			return err
+		}
+		r.next = h.NextOffset()
+		end := seg.add(&h, int64(len(b)), interval)
+		seg.end.Store(end)
+		seg.tail.Load().add(h.NextOffset(), end)
+		if l.mu.epochs.ForOffset(h.BaseOffset) != kafka.LeaderEpoch(h.LeaderEpoch) {
+			l.mu.epochs.Assign(kafka.LeaderEpoch(h.LeaderEpoch), h.BaseOffset)
+		}
+	}
+}
+
+// scanStart prepares the indexes of a segment for the scan, and says where that begins.
+func (r *recovery) scanStart(seg *segment, first bool) (boundary, error) {
+	start := boundary{offset: seg.baseOffset}
+	if first && !r.epochsLost {
+		at, err := r.trustedEntry(seg)
+		broken := ErrBrokenFile{}
+		if !errors.As(err, &broken) {
+			return at, err
+		}
+		// Kafka, if it did not stop in good order, leaves index files that are filled up with zeros; a power cut may leave
+		// anything; somebody may have emptied them.
+		r.log.logger.Warn("index is broken and is made again from the batches", "path", broken.Path, "why", broken.Reason)
+	}
+	seg.newIndexes()
+	r.txnsFrom = min(r.txnsFrom, seg.baseOffset)
+	return start, nil
+}
+
+// trustedEntry loads a segment's indexes, drops what they have beyond the recovery point, and returns the place of the
+// last batch that they know: where the scan begins, since no crash touched what lies before.
+func (r *recovery) trustedEntry(seg *segment) (boundary, error) {
+	if err := seg.loadIndexes(math.MaxInt64); err != nil {
+		return boundary{}, err
+	}
+	seg.index.Lock()
+	defer seg.index.Unlock()
+	clean := r.log.opts.CleanShutdown
+	entry, err := seg.index.offsets.Lookup(r.point)
+	if clean {
+		entry, err = seg.index.offsets.Last()
+	}
+	if err != nil {
+		return boundary{}, err
+	}
+	at := boundary{seg.baseOffset, entry.Position}
+	if entry.Position > 0 {
+		h, err := seg.readHeader(entry.Position)
+		if errors.As(err, new(ErrCorrupt)) || err == nil && (h.LastOffset() != entry.Offset || h.BaseOffset < seg.baseOffset) {
+			return at, brokenAt(seg.path(indexSuffix), 0, "an entry leads to byte %d for offset %d, which is not there", entry.Position, entry.Offset)
+		}
+		if err != nil {
+			return at, err
+		}
+		if h.MaxTimestamp > seg.index.maxTimestamp {
+			return at, brokenAt(seg.path(timeIndexSuffix), 0, "it ends before time %d of offset %d", h.MaxTimestamp, entry.Offset)
+		}
+		at.offset = h.BaseOffset
+	} else if interval := int64(r.log.config.Load().IndexIntervalBytes); seg.end.Load() > 4*interval && seg.index.offsets.Len() == 0 {
+		r.log.logger.Warn("index has no entries and is made again from the batches", "path", seg.path(indexSuffix))
+	}
+	if clean {
+		return at, nil
+	}
+	r.txnsFrom = at.offset
+	return at, seg.truncateIndexesLocked(entry.Offset+1, at.offset)
+}
+
+// finishSegment ends the scan of a segment that was right up to its end.
+func (r *recovery) finishSegment(i int) {
+	if i < len(r.set.all)-1 {
+		r.log.mu.unsynced = append(r.log.mu.unsynced, r.set.all[i])
+	}
+}
+
+// seal completes the indexes of the segments that were scanned, but for the active one.
+func (r *recovery) seal() error {
+	for _, seg := range r.log.mu.unsynced {
+		if err := seg.seal(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tear ends the log before what is no batch, at pos of segment i, if a crash explains it.
+func (r *recovery) tear(i int, pos, size int64, h batch.Header, cause error) error {
+	seg, l := r.set.all[i], r.log
+	if r.next < r.point {
+		// The last batch that was made durable is damaged, and it is the log's last. No crash does that, but a disk that
+		// reported a flush before it was done does, and so does a hand that cuts a file. Cutting the one batch leaves what
+		// can be read; that the log is lossy is told, so that this replica does not lead before it was compared with another.
+		last := i == len(r.set.all)-1 && h.BaseOffset >= r.next && h.NextOffset() >= r.point && pos+int64(h.Size()) >= size
+		if !last {
+			return ErrCorrupt{Path: seg.file.path, Pos: pos, Err: cause}
+		}
+		r.lossy = true
+	}
+	l.logger.Warn("log is cut before what is no batch", "path", seg.file.path, "pos", pos, "bytes", size-pos,
+		"end", r.next, "recovery point", r.point, "err", cause)
+	for j := len(r.set.all) - 1; j > i; j-- {
+		// Written after the torn batch, so above the recovery point too: a log without a hole ends before it.
+		l.logger.Warn("segment behind the end is removed", "path", r.set.all[j].file.path)
+		if err := l.removeSegment(r.set.all[j]); err != nil {
+			return err
+		}
+	}
+	r.set = &segmentSet{all: r.set.all[: i+1 : i+1]}
+	l.segments.Store(r.set)
+	seg.next.Store(0)
+	file, err := seg.file.acquire()
+	if err != nil {
+		return err
+	}
+	defer file.release()
+	return file.Truncate(pos)
+}
+
+// settle publishes the offsets that the batches and the checkpoints give.
+func (r *recovery) settle() error {
+	l := r.log
+	end := max(r.next, r.set.active().baseOffset)
+	if end < r.point && !r.lossy && !l.opts.CleanShutdown {
+		// Whole batches are missing that had been made durable: an older copy of the files was put in place.
+		l.logger.Warn("log ends below its recovery point", "partition", l.tp, "end", end, "recovery point", r.point)
+		r.lossy = true
+	}
+	l.lossy.Store(r.lossy)
+	first := r.set.all[0].baseOffset
+	start := max(l.opts.StartOffset, first)
+	l.startOffset.Store(start)
+	l.endOffset.Store(end)
+	if start > end {
+		// Records were deleted up to there, and the ones above were lost: nothing of what is left can be read.
+		l.logger.Warn("log ends below its start and begins anew", "partition", l.tp, "start", start, "end", end)
+		return l.truncateFullyLocked(start)
+	}
+	l.highWatermark.Store(min(max(l.opts.HighWatermark, start), end))
+	l.recoveryPoint.Store(min(r.point, end))
+	if l.opts.CleanShutdown && !r.lossy {
+		l.recoveryPoint.Store(end)
+	}
+	// An epoch that began at the end, and in which nothing was written, is known again when its leader writes.
+	l.mu.epochs.TruncateFromEnd(end)
+	l.mu.epochs.TruncateFromStart(start)
+	return l.flushEpochsLocked()
+}
+
+// producers makes the producers' state that of the log's end, and the transaction indexes again as far as is needed.
+func (r *recovery) producers() error {
+	l := r.log
+	end := l.endOffset.Load()
+	if err := l.removeSnapshotsLocked(func(offset int64) bool { return offset > end }); err != nil {
+		return err
+	}
+	from := min(r.txnsFrom, end)
+	if err := l.loadProducersLocked(l.mu.producers, from); err != nil {
+		return err
+	}
+	err := l.replayLocked(l.mu.producers, from, end, func(seg *segment, txn AbortedTxn) error { return seg.addAborted(txn) })
+	l.publishUnstableLocked()
+	return err
+}
