@@ -43,6 +43,7 @@ func (f *clientFlags) connect(cmd *cobra.Command, opts ...kgo.Opt) (*kgo.Client,
 		kgo.SoftwareNameAndVersion("weir", softwareVersion()),
 		kgo.DisableClientMetrics(),
 		kgo.DialTimeout(f.timeout),
+		kgo.MetadataMinAge(100 * time.Millisecond), // find a topic that was just created
 		kgo.RetryTimeout(f.timeout),
 		kgo.WithLogger(logger),
 	}, opts...)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -92,7 +94,6 @@ func (f *produceFlags) options(topic string) ([]kgo.Opt, error) {
 		kgo.ProducerBatchCompression(codec),
 		kgo.ProducerBatchMaxBytes(f.maxMessageBytes),
 		kgo.BrokerMaxWriteBytes(max(f.maxMessageBytes+1<<20, 100<<20)), // room for the request around the batch
-		kgo.RecordDeliveryTimeout(f.timeout),
 	}
 	if f.partition != noPartition || f.keepPartition {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -130,27 +131,33 @@ type producer struct {
 
 	mu struct {
 		sync.Mutex
-		acked int
-		err   error // the first failure
+		acked    int
+		waiting  int       // records sent and not yet acknowledged
+		progress time.Time // when waiting last fell, or rose from 0
+		err      error     // the first failure
 	}
 }
 
-// run owns the goroutine that reads. A read from a terminal cannot be interrupted, so on the way out it is left behind;
-// the process ends right after.
+// input is what a read yielded.
+type input struct {
+	record *kgo.Record
+	err    error
+}
+
+// run owns two goroutines. One reads; a read from a terminal cannot be interrupted, so on the way out it is left behind,
+// and the process ends right after. The other watches that acknowledgements come.
 func (p *producer) run(ctx context.Context, read func() (*kgo.Record, error)) error {
-	type result struct {
-		record *kgo.Record
-		err    error
-	}
-	input := make(chan result)
-	done := make(chan struct{})
-	defer close(done)
+	// What was read before an interrupt is still sent, so only the watcher cancels this.
+	sending, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	go p.watch(sending, giveUp)
+	inputs := make(chan input)
 	go func() {
 		for {
 			record, err := read()
 			select {
-			case input <- result{record, err}:
-			case <-done:
+			case inputs <- input{record, err}:
+			case <-sending.Done():
 				return
 			}
 			if err != nil {
@@ -158,21 +165,27 @@ func (p *producer) run(ctx context.Context, read func() (*kgo.Record, error)) er
 			}
 		}
 	}()
-	var inputErr error
-	for n := 1; inputErr == nil; n++ {
+	return p.finish(sending, p.sendAll(ctx, sending, inputs))
+}
+
+// sendAll returns the error of the input, nil at its end, after an interrupt, and after a failure that was noted.
+func (p *producer) sendAll(ctx, sending context.Context, inputs <-chan input) error {
+	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
-			inputErr = ctx.Err()
+			return nil
 		case <-p.failed:
-			inputErr = io.EOF // the failure itself is reported below
-		case in := <-input:
-			if in.err == nil {
-				p.send(ctx, n, in.record)
+			return nil
+		case in := <-inputs:
+			if errors.Is(in.err, io.EOF) {
+				return nil
 			}
-			inputErr = in.err
+			if in.err != nil {
+				return in.err
+			}
+			p.send(sending, n, in.record)
 		}
 	}
-	return p.finish(ctx, inputErr)
 }
 
 func (p *producer) send(ctx context.Context, n int, r *kgo.Record) {
@@ -180,23 +193,60 @@ func (p *producer) send(ctx context.Context, n int, r *kgo.Record) {
 	if p.flags.partition != noPartition {
 		r.Partition = p.flags.partition
 	}
-	// Not ctx: what was read before an interrupt is still sent.
-	p.client.Produce(context.WithoutCancel(ctx), r, func(r *kgo.Record, err error) { p.delivered(n, r, err) })
+	p.mu.Lock()
+	if p.mu.waiting == 0 {
+		p.mu.progress = time.Now()
+	}
+	p.mu.waiting++
+	p.mu.Unlock()
+	p.client.Produce(ctx, r, func(r *kgo.Record, err error) { p.delivered(n, r, err) })
 }
 
 // delivered is called by the client, one record after the other.
 func (p *producer) delivered(n int, r *kgo.Record, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case err == nil:
-		p.mu.acked++
-		if p.flags.verbose {
-			fmt.Fprintf(p.stdout, "%s[%d]@%d\n", r.Topic, r.Partition, r.Offset)
-		}
-	case p.mu.err == nil:
-		p.mu.err = fmt.Errorf("record %d: %w", n, p.explain(r, err))
+	p.mu.waiting--
+	p.mu.progress = time.Now()
+	if err != nil {
+		p.failLocked(fmt.Errorf("record %d: %w", n, p.explain(r, err)))
+		return
+	}
+	p.mu.acked++
+	if p.flags.verbose {
+		fmt.Fprintf(p.stdout, "%s[%d]@%d\n", r.Topic, r.Partition, r.Offset)
+	}
+}
+
+// failLocked notes the first failure.
+func (p *producer) failLocked(err error) {
+	if p.mu.err == nil {
+		p.mu.err = err
 		close(p.failed)
+	}
+}
+
+// watch gives up when records have waited for as long as --timeout without one being acknowledged. The client's own
+// limit does not serve: it counts from a record's timestamp, which may be that of a record copied from long ago.
+func (p *producer) watch(ctx context.Context, giveUp context.CancelFunc) {
+	tick := time.NewTicker(max(p.flags.timeout/20, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		p.mu.Lock()
+		stalled := p.mu.waiting > 0 && time.Since(p.mu.progress) > p.flags.timeout
+		if stalled {
+			p.failLocked(fmt.Errorf("nothing was acknowledged for %v, %d records are waiting", p.flags.timeout, p.mu.waiting))
+		}
+		p.mu.Unlock()
+		if stalled {
+			giveUp()
+			return
+		}
 	}
 }
 
@@ -207,29 +257,17 @@ func (p *producer) explain(r *kgo.Record, err error) error {
 		return fmt.Errorf("there is no topic %s", p.topic)
 	case errors.Is(err, kerr.MessageTooLarge):
 		return fmt.Errorf("%d bytes are too many: see --max-message-bytes and the topic's max.message.bytes (%w)", len(r.Key)+len(r.Value), err)
-	case errors.Is(err, kgo.ErrRecordTimeout):
-		return fmt.Errorf("not acknowledged within %v", p.flags.timeout)
 	}
 	return err
 }
 
-// finish waits for what is under way and puts the outcome together.
-func (p *producer) finish(ctx context.Context, inputErr error) error {
-	flushCtx, cancel := p.flags.deadline(context.WithoutCancel(ctx))
-	defer cancel()
-	flushErr := p.client.Flush(flushCtx)
+// finish waits for what is under way, for as long as acknowledgements come, and puts the outcome together.
+func (p *producer) finish(sending context.Context, inputErr error) error {
+	flushErr := p.client.Flush(sending)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.mu.err
-	switch {
-	case err != nil:
-	case inputErr != nil && !errors.Is(inputErr, io.EOF) && ctx.Err() == nil:
-		err = inputErr
-	case flushErr != nil:
-		err = p.flags.explain(flushErr)
+	if err := cmp.Or(p.mu.err, inputErr, flushErr); err != nil {
+		return fmt.Errorf("%w (%d records were acknowledged)", err, p.mu.acked)
 	}
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w (%d records were acknowledged)", err, p.mu.acked)
+	return nil
 }

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // read parses stdin as `weir produce t ARGS` does and renders the records, nulls as "-".
@@ -87,6 +92,30 @@ func TestProduceInputErrorsNameTheLine(t *testing.T) {
 			t.Errorf("%q %q: %s, %v; want %s", c.stdin, c.args, got, err, c.want)
 		}
 	}
+}
+
+func TestProducerGivesUpWhenNothingIsAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := producer{flags: &produceFlags{clientFlags: clientFlags{timeout: time.Minute}}, failed: make(chan struct{})}
+		sending, giveUp := context.WithCancel(t.Context())
+		go p.watch(sending, giveUp)
+
+		time.Sleep(time.Hour) // nothing is waiting: somebody thinks before they type
+		p.mu.Lock()
+		p.mu.waiting, p.mu.progress = 2, time.Now()
+		p.mu.Unlock()
+		time.Sleep(50 * time.Second)
+		p.delivered(1, &kgo.Record{}, nil)
+		time.Sleep(50 * time.Second) // since the last acknowledgement
+		if err := sending.Err(); err != nil || p.mu.err != nil {
+			t.Fatalf("gave up too early: %v, %v", err, p.mu.err)
+		}
+		<-sending.Done()
+		if got, want := fmt.Sprint(p.mu.err), "nothing was acknowledged for 1m0s, 1 records are waiting"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		<-p.failed
+	})
 }
 
 // What is wrong in the command line is told before any broker is asked.
