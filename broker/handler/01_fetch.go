@@ -1,0 +1,276 @@
+package handler
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/broker/replica"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+	"weir/protocol"
+)
+
+// Fetch: v4–18
+//   - v7: sessions (KIP-227). v9: current leader epoch (KIP-320). v11: rack. v12: last fetched epoch (KIP-595).
+//   - v13: topics by id alone (KIP-516). v15: replica state (KIP-903). v16: current leader (KIP-951).
+//
+// A long poll: look, and if there is not enough, register at every partition, look once more, and wait. The first
+// partition with records gives at least one whole batch, whatever the limits say (KIP-74).
+
+// fetchRow is one partition of the answer in the making.
+type fetchRow struct {
+	asked     fetchPartition
+	topic     *metadata.Topic // nil where it is unknown
+	partition *replica.Partition
+	result    replica.ReadResult
+	err       error
+}
+
+func (h *Handlers) fetch(r *Request, req *kmsg.FetchRequest) Reply {
+	byTopicID := req.Version >= 13
+	asked, forgotten := askedPartitions(req, byTopicID)
+	ctx := h.sessions.begin(req.SessionID, req.SessionEpoch, byTopicID, asked, forgotten, r.Received)
+	if ctx.err != kafka.None {
+		return Now(&protocol.FetchResponse{Version: req.Version, ErrorCode: int16(ctx.err)})
+	}
+	img := h.Image()
+	readable, unknown := h.resolve(img, ctx.partitions)
+	if len(readable) > 0 {
+		f := fetch{h: h, req: req, rows: readable, maxBytes: int(min(req.MaxBytes, h.Config.Fetch.MaxBytes))}
+		if !f.run(r) {
+			f.release()
+			return Silent() // the client is gone
+		}
+	}
+	// Kafka answers what it could not even look up after the rest.
+	return Now(h.fetchResponse(r, req, &ctx, append(readable, unknown...)))
+}
+
+// askedPartitions lists the request's partitions in the order of service; of a partition that stands twice the last
+// values count, in the first place.
+func askedPartitions(req *kmsg.FetchRequest, byTopicID bool) (asked []fetchPartition, forgotten []partitionKey) {
+	n := 0
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	asked = make([]fetchPartition, 0, n)
+	var at map[partitionKey]int
+	if n > 1 {
+		at = make(map[partitionKey]int, n)
+	}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			a := fetchPartition{key: fetchKey(byTopicID, t.Topic, t.TopicID, p.Partition), offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
+				currentLeaderEpoch: kafka.LeaderEpoch(p.CurrentLeaderEpoch), lastFetchedEpoch: kafka.LeaderEpoch(p.LastFetchedEpoch)}
+			if k, ok := at[a.key]; ok {
+				asked[k] = a
+				continue
+			}
+			if at != nil {
+				at[a.key] = len(asked)
+			}
+			asked = append(asked, a)
+		}
+	}
+	for i := range req.ForgottenTopics {
+		t := &req.ForgottenTopics[i]
+		for _, p := range t.Partitions {
+			forgotten = append(forgotten, fetchKey(byTopicID, t.Topic, t.TopicID, p))
+		}
+	}
+	return asked, forgotten
+}
+
+func fetchKey(byTopicID bool, topic string, id kafka.TopicID, partition int32) partitionKey {
+	if byTopicID {
+		return partitionKey{id: id, partition: partition}
+	}
+	return partitionKey{topic: topic, partition: partition}
+}
+
+// resolve looks every partition up: readable ones, and those that the image does not hold.
+func (h *Handlers) resolve(img *metadata.Image, asked []fetchPartition) (readable, unknown []fetchRow) {
+	readable = make([]fetchRow, 0, len(asked))
+	for _, a := range asked {
+		row := fetchRow{asked: a}
+		if a.key.topic == "" {
+			row.topic = byID(img, a.key.id)
+		} else {
+			row.topic = byName(img, a.key.topic)
+		}
+		switch {
+		case row.topic == nil && a.key.topic == "":
+			row.err = kafka.Errorf(kafka.UnknownTopicID, "")
+		case row.topic == nil || a.key.partition < 0 || int(a.key.partition) >= len(row.topic.Partitions):
+			row.err = errUnknownTopicOrPartition
+		default:
+			row.partition, row.err = h.topicPartition(row.topic, a.key.partition)
+			readable = append(readable, row)
+			continue
+		}
+		unknown = append(unknown, row)
+	}
+	return readable, unknown
+}
+
+// fetch is the reading part of one request.
+type fetch struct {
+	h        *Handlers
+	req      *kmsg.FetchRequest
+	rows     []fetchRow
+	maxBytes int
+}
+
+// run reads, and waits for records where the request wants to; it reports false when the client has gone meanwhile.
+func (f *fetch) run(r *Request) bool {
+	minBytes := min(int(f.req.MinBytes), f.maxBytes)
+	got, now := f.read()
+	maxWait := time.Duration(f.req.MaxWaitMillis) * time.Millisecond
+	if now || got >= minBytes || maxWait <= 0 {
+		return true
+	}
+	timer := f.h.Clock.NewTimer(maxWait)
+	defer timer.Stop()
+	w := replica.NewWaiter(minBytes - got)
+	defer f.unregister(w)
+	for {
+		f.register(w) // before looking, so that nothing comes unseen between the look and the wait
+		f.release()
+		if got, now = f.read(); now || got >= minBytes {
+			return true
+		}
+		w.Rearm(minBytes - got)
+		select {
+		case <-w.C():
+		case <-timer.C():
+			f.release()
+			f.read()
+			return true
+		case <-r.Conn.Closed():
+			return false
+		}
+	}
+}
+
+// read fills the rows and returns the bytes read, and whether something must be answered at once: an error, or a log
+// that diverges from the leader's.
+func (f *fetch) read() (bytes int, answerNow bool) {
+	left, atLeastOne := f.maxBytes, true
+	isolation := replica.Isolation(f.req.IsolationLevel)
+	for i := range f.rows {
+		row := &f.rows[i]
+		if row.partition == nil {
+			answerNow = true
+			continue
+		}
+		row.result, row.err = row.partition.Read(&replica.ReadRequest{Offset: row.asked.offset, MaxBytes: min(int(row.asked.maxBytes), left), AtLeastOne: atLeastOne,
+			Isolation: isolation, CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch})
+		if row.err != nil || row.result.Diverging != nil {
+			answerNow = true
+		}
+		n := row.result.Records.Len()
+		if n > 0 {
+			atLeastOne = false
+		}
+		left = max(left-n, 0)
+		bytes += n
+	}
+	return bytes, answerNow
+}
+
+func (f *fetch) release() {
+	for i := range f.rows {
+		f.rows[i].result.Records.Release()
+		f.rows[i].result = replica.ReadResult{}
+	}
+}
+
+func (f *fetch) register(w *replica.Waiter) {
+	for i := range f.rows {
+		if p := f.rows[i].partition; p != nil {
+			p.Register(w)
+		}
+	}
+}
+
+func (f *fetch) unregister(w *replica.Waiter) {
+	for i := range f.rows {
+		if p := f.rows[i].partition; p != nil {
+			p.Unregister(w)
+		}
+	}
+}
+
+// fetchResponse encodes the rows, leaving out what the session's consumer knows already.
+func (h *Handlers) fetchResponse(r *Request, req *kmsg.FetchRequest, ctx *fetchContext, rows []fetchRow) *protocol.FetchResponse {
+	resp := &protocol.FetchResponse{Version: req.Version}
+	partitions := make([]protocol.FetchPartition, len(rows))
+	said := make([]told, len(rows))
+	for i := range rows {
+		h.fetchPartition(r, req, resp, &rows[i], &partitions[i])
+		p := &partitions[i]
+		said[i] = told{key: rows[i].asked.key, highWatermark: p.HighWatermark, logStartOffset: p.LogStartOffset,
+			hasRecords: rows[i].result.Records.Len() > 0, mustTell: p.ErrorCode != 0 || p.DivergingEpoch != nil, failed: p.ErrorCode != 0}
+	}
+	id, code, omit := h.sessions.finish(ctx, said, r.Received)
+	resp.SessionID, resp.ErrorCode = id, int16(code)
+	if code != kafka.None {
+		for i := range rows {
+			rows[i].result.Records.Release()
+		}
+		return resp
+	}
+	for i := range rows {
+		if omit != nil && omit[i] {
+			rows[i].result.Records.Release()
+			continue
+		}
+		key := rows[i].asked.key
+		last := len(resp.Topics) - 1
+		if last < 0 || resp.Topics[last].Name != key.topic || resp.Topics[last].ID != key.id {
+			resp.Topics = append(resp.Topics, protocol.FetchTopic{Name: key.topic, ID: key.id})
+			last++
+		}
+		resp.Topics[last].Partitions = append(resp.Topics[last].Partitions, partitions[i])
+	}
+	return resp
+}
+
+// fetchPartition fills one partition of the answer.
+func (h *Handlers) fetchPartition(r *Request, req *kmsg.FetchRequest, resp *protocol.FetchResponse, row *fetchRow, p *protocol.FetchPartition) {
+	*p = protocol.FetchPartition{Index: row.asked.key.partition, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, PreferredReadReplica: -1}
+	if row.err != nil {
+		h.fetchError(r, req, resp, row, p)
+		return
+	}
+	p.HighWatermark, p.LastStableOffset, p.LogStartOffset = row.result.HighWatermark, row.result.LastStableOffset, row.result.LogStartOffset
+	if d := row.result.Diverging; d != nil {
+		p.DivergingEpoch = &protocol.EpochEndOffset{Epoch: int32(d.Epoch), EndOffset: d.End}
+	}
+	if replica.Isolation(req.IsolationLevel) == replica.ReadCommitted {
+		p.AbortedTransactions = make([]protocol.AbortedTransaction, 0, len(row.result.Aborted)) // an array, never null
+		for _, a := range row.result.Aborted {
+			p.AbortedTransactions = append(p.AbortedTransactions, protocol.AbortedTransaction{ProducerID: a.ProducerID, FirstOffset: a.FirstOffset})
+		}
+	}
+	if row.result.Records.Len() > 0 {
+		p.Records = row.result.Records
+	}
+}
+
+func (h *Handlers) fetchError(r *Request, req *kmsg.FetchRequest, resp *protocol.FetchResponse, row *fetchRow, p *protocol.FetchPartition) {
+	p.ErrorCode = h.code(r, row.err)
+	code := kafka.Code(p.ErrorCode)
+	if code == kafka.KafkaStorageError && req.Version <= 5 { // old clients would take it for fatal
+		p.ErrorCode = int16(kafka.NotLeaderOrFollower)
+	}
+	if req.Version < 16 || row.topic == nil || code != kafka.NotLeaderOrFollower && code != kafka.FencedLeaderEpoch {
+		return
+	}
+	registration := &row.topic.Partitions[row.asked.key.partition]
+	p.CurrentLeader = &protocol.LeaderAndEpoch{LeaderID: int32(registration.Leader), LeaderEpoch: int32(registration.LeaderEpoch)}
+	resp.AddEndpoint(h.nodeEndpoint(r, registration.Leader))
+}

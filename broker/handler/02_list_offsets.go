@@ -1,0 +1,92 @@
+package handler
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/broker/replica"
+	"weir/internal/kafka"
+)
+
+// ListOffsets: v1–11
+//   - v2: isolation level. v4: leader epochs (KIP-320). v5: OFFSET_NOT_AVAILABLE (KIP-207).
+//   - v7: max timestamp (-3). v8: local log start (-4, KIP-405). v9: last tiered (-5). v11: earliest pending upload (-6).
+//
+// Nothing is tiered, so -4 is -2, and -5 and -6 find nothing.
+
+// timestampSince maps the special timestamps to the version that brought them.
+var timestampSince = map[int64]int16{
+	replica.TimestampLatest:                0,
+	replica.TimestampEarliest:              0,
+	replica.TimestampMax:                   7,
+	replica.TimestampEarliestLocal:         8,
+	replica.TimestampLatestTiered:          9,
+	replica.TimestampEarliestPendingUpload: 11,
+}
+
+func (h *Handlers) listOffsets(r *Request, req *kmsg.ListOffsetsRequest) Reply {
+	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+	duplicates := duplicatePartitions(req)
+	answered := make(map[kafka.TopicPartition]bool)
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		out := kmsg.ListOffsetsResponseTopic{Topic: t.Topic}
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			tp := kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			row := kmsg.NewListOffsetsResponseTopicPartition()
+			row.Partition, row.Offset, row.Timestamp, row.LeaderEpoch = p.Partition, -1, -1, -1
+			if duplicates[tp] {
+				if answered[tp] {
+					continue // one row for all of them
+				}
+				answered[tp] = true
+				row.ErrorCode = int16(kafka.InvalidRequest)
+			} else if since, special := timestampSince[p.Timestamp]; p.Timestamp < 0 && (!special || req.Version < since) {
+				row.ErrorCode = int16(kafka.UnsupportedVersion)
+			} else if found, err := h.listOffset(req, tp, p); err != nil {
+				row.ErrorCode = h.listOffsetsCode(r, req.Version, err)
+			} else {
+				row.Offset, row.Timestamp, row.LeaderEpoch = found.Offset, found.Timestamp, int32(found.LeaderEpoch)
+			}
+			out.Partitions = append(out.Partitions, row)
+		}
+		if len(out.Partitions) > 0 {
+			resp.Topics = append(resp.Topics, out)
+		}
+	}
+	return Now(resp)
+}
+
+func (h *Handlers) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, p *kmsg.ListOffsetsRequestTopicPartition) (replica.ListedOffset, error) {
+	partition, err := h.topicPartition(byName(h.Image(), tp.Topic), tp.Partition)
+	if err != nil {
+		return replica.ListedOffset{}, err
+	}
+	return partition.ListOffset(p.Timestamp, replica.Isolation(req.IsolationLevel), kafka.LeaderEpoch(p.CurrentLeaderEpoch))
+}
+
+// listOffsetsCode tells clients from before KIP-207 in a way they know that the answer is not there yet.
+func (h *Handlers) listOffsetsCode(r *Request, version int16, err error) int16 {
+	var refused *replica.Error
+	if errors.As(err, &refused) && refused.Code() == kafka.OffsetNotAvailable && version < 5 {
+		return int16(kafka.LeaderNotAvailable)
+	}
+	return h.code(r, err)
+}
+
+func duplicatePartitions(req *kmsg.ListOffsetsRequest) map[kafka.TopicPartition]bool {
+	duplicates := make(map[kafka.TopicPartition]bool)
+	seen := make(map[kafka.TopicPartition]bool)
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			tp := kafka.TopicPartition{Topic: req.Topics[i].Topic, Partition: req.Topics[i].Partitions[j].Partition}
+			if seen[tp] {
+				duplicates[tp] = true
+			}
+			seen[tp] = true
+		}
+	}
+	return duplicates
+}

@@ -1,0 +1,49 @@
+package handler
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// DescribeProducers: v0 (KIP-664)
+
+func (h *Handlers) describeProducers(r *Request, req *kmsg.DescribeProducersRequest) Reply {
+	resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
+	img := h.Image()
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		topic, err := byName(img, t.Topic), kafka.ValidateTopicName(t.Topic)
+		out := kmsg.DescribeProducersResponseTopic{Topic: t.Topic}
+		for _, partition := range t.Partitions {
+			out.Partitions = append(out.Partitions, h.partitionProducers(r, topic, partition, err))
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return Now(resp)
+}
+
+func (h *Handlers) partitionProducers(r *Request, t *metadata.Topic, partition int32, err error) kmsg.DescribeProducersResponseTopicPartition {
+	row := kmsg.NewDescribeProducersResponseTopicPartition()
+	row.Partition = partition
+	p, findErr := h.topicPartition(t, partition)
+	if err == nil {
+		err = findErr
+	}
+	if err != nil {
+		row.ErrorCode, row.ErrorMessage = h.code(r, err), nullable(err.Error())
+		return row
+	}
+	producers, err := p.Producers()
+	if err != nil {
+		row.ErrorCode, row.ErrorMessage = h.code(r, err), nullable(err.Error())
+		return row
+	}
+	for _, s := range producers {
+		row.ActiveProducers = append(row.ActiveProducers, kmsg.DescribeProducersResponseTopicPartitionActiveProducer{
+			ProducerID: s.ProducerID, ProducerEpoch: int32(s.Epoch), LastSequence: s.LastSequence, LastTimestamp: s.LastTimestamp,
+			CoordinatorEpoch: s.CoordinatorEpoch, CurrentTxnStartOffset: s.TxnStartOffset})
+	}
+	return row
+}

@@ -1,0 +1,149 @@
+package handler
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/broker/config"
+	"weir/broker/replica"
+	"weir/cluster/controller"
+	"weir/cluster/metadata"
+	"weir/internal/clock"
+	"weir/internal/kafka"
+)
+
+// Controller takes commands that change the cluster's metadata. Submit returns when the change is published on this
+// broker, so that a client that got its answer finds what it made.
+type Controller interface {
+	Submit(ctx context.Context, cmd controller.Command) (controller.Reply, error)
+}
+
+// Directories tells about the broker's log directories.
+type Directories interface {
+	// Describe returns one entry for each configured directory, offline ones included.
+	Describe() []Directory
+}
+
+// Directory is one log directory.
+type Directory struct {
+	Path          string
+	Err           error // why it is offline
+	Total, Usable int64 // bytes of the file system
+}
+
+// Options are what handlers work on. All fields are required.
+type Options struct {
+	Self        kafka.BrokerID
+	Image       func() *metadata.Image
+	Controller  Controller
+	Replicas    *replica.Manager
+	Directories Directories
+	Config      *config.Server
+	Clock       clock.Clock
+	Logger      *slog.Logger
+}
+
+// Handlers answers the requests of one broker.
+type Handlers struct {
+	Options
+	sessions    *sessions
+	producerIDs producerIDs
+}
+
+// New returns the handlers of a broker.
+func New(o Options) *Handlers {
+	return &Handlers{Options: o, sessions: newSessions(o.Config.Fetch.SessionSlots)}
+}
+
+// Handle answers r. The edge has checked that key and version stand in the API table.
+func (h *Handlers) Handle(r *Request) Reply {
+	return table[r.Header.Key](h, r)
+}
+
+type handlerFunc func(*Handlers, *Request) Reply
+
+// on adapts a handler of one kind of request to the table.
+func on[T kmsg.Request](f func(*Handlers, *Request, T) Reply) handlerFunc {
+	return func(h *Handlers, r *Request) Reply { return f(h, r, r.Body.(T)) }
+}
+
+// table has a handler for each key of the API table; a test holds them equal.
+var table = map[int16]handlerFunc{
+	0:  on((*Handlers).produce),
+	1:  on((*Handlers).fetch),
+	2:  on((*Handlers).listOffsets),
+	3:  on((*Handlers).metadata),
+	18: on((*Handlers).apiVersions),
+	19: on((*Handlers).createTopics),
+	20: on((*Handlers).deleteTopics),
+	21: on((*Handlers).deleteRecords),
+	22: on((*Handlers).initProducerID),
+	23: on((*Handlers).offsetForLeaderEpoch),
+	35: on((*Handlers).describeLogDirs),
+	37: on((*Handlers).createPartitions),
+	60: on((*Handlers).describeCluster),
+	61: on((*Handlers).describeProducers),
+	75: on((*Handlers).describeTopicPartitions),
+}
+
+// submit runs a controller command within the request's own timeout (milliseconds), or until the client is gone.
+func (h *Handlers) submit(r *Request, timeoutMs int32, cmd controller.Command) (controller.Reply, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	timer := h.Clock.AfterFunc(time.Duration(max(timeoutMs, 0))*time.Millisecond, cancel)
+	defer timer.Stop()
+	reply, err := h.Controller.Submit(ctx, cmd)
+	if err != nil && ctx.Err() != nil {
+		return nil, kafka.Errorf(kafka.RequestTimedOut, "")
+	}
+	return reply, err
+}
+
+// topicPartition finds a partition that a request named. The error is UNKNOWN_TOPIC_OR_PARTITION for what the image does
+// not hold, and NOT_LEADER_OR_FOLLOWER for what lives elsewhere or is only being made here.
+func (h *Handlers) topicPartition(t *metadata.Topic, partition int32) (*replica.Partition, error) {
+	if t == nil || partition < 0 || int(partition) >= len(t.Partitions) {
+		return nil, errUnknownTopicOrPartition
+	}
+	if p := h.Replicas.Partition(kafka.TopicPartition{Topic: t.Name, Partition: partition}); p != nil && p.TopicID() == t.ID {
+		return p, nil
+	}
+	if h.Replicas.Offline(kafka.TopicPartition{Topic: t.Name, Partition: partition}) {
+		return nil, kafka.Errorf(kafka.KafkaStorageError, "")
+	}
+	return nil, kafka.Errorf(kafka.NotLeaderOrFollower, "")
+}
+
+// byName finds a topic, nil where there is none.
+func byName(img *metadata.Image, name string) *metadata.Topic {
+	t, _ := img.Topics.ByName(name)
+	return t
+}
+
+// byID finds a topic, nil where there is none.
+func byID(img *metadata.Image, id kafka.TopicID) *metadata.Topic {
+	t, _ := img.Topics.ByID(id)
+	return t
+}
+
+var errUnknownTopicOrPartition = kafka.Errorf(kafka.UnknownTopicOrPartition, "")
+
+// code is the error code of an answer; what has no code of its own is logged, since no client can tell what happened.
+func (h *Handlers) code(r *Request, err error) int16 {
+	c := kafka.CodeOf(err)
+	if c == kafka.UnknownServerError {
+		h.Logger.Error("a request failed unexpectedly", "key", r.Header.Key, "version", r.Header.Version, "client", r.Header.ClientID, "error", err)
+	}
+	return int16(c)
+}
+
+// nullable gives a pointer to s, or null for the empty string.
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

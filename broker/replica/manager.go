@@ -1,0 +1,189 @@
+package replica
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+	"weir/log"
+)
+
+// Logs is the set of logs on this broker's disks.
+type Logs interface {
+	Store
+	Log(tp kafka.TopicPartition) *log.Log
+	Create(tp kafka.TopicPartition, id kafka.TopicID, c log.Config) (*log.Log, error)
+	Delete(tp kafka.TopicPartition) error
+	MarkStray(tp kafka.TopicPartition) error
+	Logs() []*log.Log
+}
+
+// Options are what a Manager works on. All fields are required.
+type Options struct {
+	Self        kafka.BrokerID
+	Logs        Logs
+	FsyncPolicy log.FsyncPolicy
+	// TopicConfig gives what is in force for a topic in an image.
+	TopicConfig func(img *metadata.Image, topic string) *TopicConfig
+	Logger      *slog.Logger
+}
+
+// Manager is the set of partitions on this broker. It follows the metadata image: Apply is called with every delta, by
+// one goroutine; look-ups take no lock.
+type Manager struct {
+	Options
+	view atomic.Pointer[view]
+}
+
+// view is immutable; Apply puts another in its place.
+type view struct {
+	partitions map[kafka.TopicPartition]*Partition
+	offline    map[kafka.TopicPartition]error // assigned to this broker, but the log cannot be used
+}
+
+// NewManager returns a manager that has no partitions until the first Apply.
+func NewManager(o Options) *Manager {
+	m := &Manager{Options: o}
+	m.view.Store(&view{})
+	return m
+}
+
+// Partition finds a partition, nil where this broker has no replica of it that works.
+func (m *Manager) Partition(tp kafka.TopicPartition) *Partition { return m.view.Load().partitions[tp] }
+
+// Offline reports whether this broker has a replica that it cannot use: its directory failed, or its log is corrupt.
+func (m *Manager) Offline(tp kafka.TopicPartition) bool { return m.view.Load().offline[tp] != nil }
+
+// All returns every partition, sorted by topic and number.
+func (m *Manager) All() []*Partition {
+	all := slices.Collect(maps.Values(m.view.Load().partitions))
+	slices.SortFunc(all, func(a, b *Partition) int {
+		return cmp.Or(cmp.Compare(a.tp.Topic, b.tp.Topic), cmp.Compare(a.tp.Partition, b.tp.Partition))
+	})
+	return all
+}
+
+// Apply takes a change of the metadata: deletions first, since a topic may be deleted and made again in one step, then
+// leaders and followers, then configurations. A partition whose log cannot be made or opened is offline; the others go on.
+func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
+	local := delta.Local(m.Self)
+	if !local.Empty() {
+		old := m.view.Load()
+		next := &view{partitions: maps.Clone(old.partitions), offline: maps.Clone(old.offline)}
+		if next.partitions == nil {
+			next.partitions, next.offline = make(map[kafka.TopicPartition]*Partition), make(map[kafka.TopicPartition]error)
+		}
+		for _, p := range local.Deleted {
+			m.remove(next, p)
+		}
+		for _, p := range slices.Concat(local.Leaders, local.Followers) {
+			m.assign(next, p, img)
+		}
+		m.view.Store(next)
+	}
+	m.configure(delta, img)
+}
+
+// remove deletes a replica on positive evidence: a record that removed the topic, or moved the replica away (R33).
+func (m *Manager) remove(next *view, p metadata.LocalPartition) {
+	if partition := next.partitions[p.TopicPartition]; partition != nil {
+		partition.close()
+		delete(next.partitions, p.TopicPartition)
+	}
+	delete(next.offline, p.TopicPartition)
+	if l := m.Logs.Log(p.TopicPartition); l != nil && l.TopicID() == p.TopicID {
+		if err := m.Logs.Delete(p.TopicPartition); err != nil {
+			m.Logger.Error("a deleted partition's directory could not be removed", "partition", p.TopicPartition, "error", err)
+		}
+	}
+}
+
+func (m *Manager) assign(next *view, p metadata.LocalPartition, img *metadata.Image) {
+	partition := next.partitions[p.TopicPartition]
+	if partition == nil {
+		config := m.TopicConfig(img, p.Topic)
+		l, err := m.open(p, config)
+		if err != nil {
+			m.offline(next, p, err)
+			return
+		}
+		partition = newPartition(p.TopicPartition, p.TopicID, m.Self, l, m.Logs, m.FsyncPolicy, config)
+		next.partitions[p.TopicPartition] = partition
+		delete(next.offline, p.TopicPartition)
+	}
+	if err := partition.apply(p.Registration); err != nil {
+		m.offline(next, p, err)
+	}
+}
+
+func (m *Manager) offline(next *view, p metadata.LocalPartition, err error) {
+	m.Logger.Error("a partition is offline", "partition", p.TopicPartition, "error", err)
+	if partition := next.partitions[p.TopicPartition]; partition != nil {
+		partition.close()
+		delete(next.partitions, p.TopicPartition)
+	}
+	next.offline[p.TopicPartition] = err
+}
+
+// open finds or makes the log of a replica. A log of an earlier topic of that name is set aside, never deleted: that it
+// is not in the metadata is no evidence that it was removed (R33).
+func (m *Manager) open(p metadata.LocalPartition, config *TopicConfig) (*log.Log, error) {
+	if l := m.Logs.Log(p.TopicPartition); l != nil {
+		if l.TopicID() == p.TopicID {
+			l.SetConfig(config.Log)
+			return l, l.Offline()
+		}
+		m.Logger.Warn("a log belongs to another topic of the same name and is set aside", "partition", p.TopicPartition, "has", l.TopicID(), "wanted", p.TopicID)
+		if err := m.Logs.MarkStray(p.TopicPartition); err != nil {
+			return nil, fmt.Errorf("set the log of another topic aside: %w", err)
+		}
+	}
+	return m.Logs.Create(p.TopicPartition, p.TopicID, config.Log)
+}
+
+// SetStraysAside renames the logs that no partition of this broker's claims, after the first Apply. They are kept: that
+// a topic is not in the metadata is no evidence that it was deleted (R33).
+func (m *Manager) SetStraysAside() {
+	for _, l := range m.Logs.Logs() {
+		if p := m.Partition(l.TP()); p != nil && p.log == l || m.Offline(l.TP()) {
+			continue
+		}
+		if err := m.Logs.MarkStray(l.TP()); err != nil {
+			m.Logger.Error("a log that belongs to no partition of this broker could not be set aside", "dir", l.Dir(), "error", err)
+			continue
+		}
+		m.Logger.Warn("a log belongs to no partition of this broker and is set aside", "partition", l.TP(), "topic_id", l.TopicID())
+	}
+}
+
+// configure gives partitions the configuration of topics that changed; a change of a broker's touches all of them.
+func (m *Manager) configure(delta *metadata.Delta, img *metadata.Image) {
+	topics, all := make(map[string]*TopicConfig), false
+	for _, r := range delta.Configs {
+		switch r.Type {
+		case metadata.TopicResource:
+			topics[r.Name] = nil
+		case metadata.BrokerResource:
+			all = true
+		}
+	}
+	if len(topics) == 0 && !all {
+		return
+	}
+	for tp, p := range m.view.Load().partitions {
+		config, named := topics[tp.Topic]
+		if !all && !named {
+			continue
+		}
+		if config == nil {
+			config = m.TopicConfig(img, tp.Topic)
+			topics[tp.Topic] = config
+		}
+		p.setConfig(config)
+	}
+}
