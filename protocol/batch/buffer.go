@@ -25,12 +25,12 @@ func (f *buffer) release() {
 	buffers.Put(f)
 }
 
-// room makes sure that n more bytes fit, and that growing by small steps is cheap.
+// room makes sure that n more bytes fit. It grows by a half at least, so that many small steps are cheap.
 func (f *buffer) room(n int) {
 	if cap(f.b)-len(f.b) >= n {
 		return
 	}
-	grown := make([]byte, len(f.b), max(len(f.b)+n, 2*cap(f.b)))
+	grown := make([]byte, len(f.b), max(len(f.b)+n, cap(f.b)+cap(f.b)/2))
 	copy(grown, f.b)
 	f.b = grown
 }
@@ -38,8 +38,10 @@ func (f *buffer) room(n int) {
 // readAll reads r to its end, but not past limit bytes in the buffer.
 func (f *buffer) readAll(r io.Reader, limit int) error {
 	for {
-		f.room(512) // more than a reader that is at its end needs to say so
-		n, err := r.Read(f.b[len(f.b):min(cap(f.b), limit+1)])
+		if len(f.b) == cap(f.b) {
+			f.room(max(512, min(cap(f.b), limit+1-len(f.b)))) // one byte over the limit, to see that there is more
+		}
+		n, err := r.Read(f.b[len(f.b):cap(f.b)])
 		f.b = f.b[:len(f.b)+n]
 		switch {
 		case len(f.b) > limit:

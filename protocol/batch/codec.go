@@ -40,8 +40,8 @@ func openRecords(h *Header, payload []byte) ([]byte, *buffer, error) {
 	return buf.b, buf, nil
 }
 
-// decompress fills the empty buffer dst with src decompressed; limit bounds the result and, up to a factor of two, the
-// memory taken for it.
+// decompress fills the empty buffer dst with src decompressed; limit bounds the result and, within a factor of two,
+// the memory taken for it.
 func decompress(dst *buffer, codec Codec, src []byte, limit int) error {
 	switch codec {
 	case Gzip:

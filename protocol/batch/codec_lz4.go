@@ -18,7 +18,6 @@ const (
 	lz4IndependentBlocks = 0x20
 	lz4BlockChecksum     = 0x10
 	lz4ContentSize       = 0x08
-	lz4ContentChecksum   = 0x04
 	lz4Reserved          = 0x02
 	lz4DictionaryID      = 0x01
 
@@ -35,8 +34,9 @@ type lz4Frame struct {
 	maxBlock int
 }
 
-// unlz4 decodes one frame and, as Kafka does, does not look at what follows it. It is written out because a frame
-// reader would need a second buffer for every block.
+// unlz4 decodes one frame. As Kafka does, it looks neither at the content's checksum (the batch's CRC covers more) nor
+// at what follows the frame; other than Kafka it takes linked blocks too. It is written out because a frame reader would
+// need a second buffer for every block.
 func unlz4(dst *buffer, src []byte, limit int) error {
 	f, src, err := parseLZ4Frame(src)
 	if err != nil {
@@ -49,21 +49,12 @@ func unlz4(dst *buffer, src []byte, limit int) error {
 		size := binary.LittleEndian.Uint32(src)
 		src = src[4:]
 		if size == 0 {
-			break
+			return nil
 		}
 		if src, err = f.block(dst, src, size, limit); err != nil {
 			return err
 		}
 	}
-	if f.flags&lz4ContentChecksum != 0 {
-		if len(src) < 4 {
-			return errCompressed
-		}
-		if binary.LittleEndian.Uint32(src) != xxh32(dst.b) {
-			return errFrameChecksum
-		}
-	}
-	return nil
 }
 
 // parseLZ4Frame reads the frame's header and returns what follows it. A content size is skipped: it is no promise.

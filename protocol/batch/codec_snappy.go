@@ -30,8 +30,8 @@ func unsnappy(dst *buffer, src []byte, limit int) error {
 			src = src[xerialHeaderSize:]
 			continue
 		}
-		if len(src) < 4 {
-			return errCompressed
+		if len(src) < 4 { // no block; the Java library takes it for the end
+			return nil
 		}
 		size := int(int32(binary.BigEndian.Uint32(src)))
 		src = src[4:]

@@ -21,11 +21,18 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
+// maxZstdRatio: a block takes four bytes at least and holds 128 KiB at most.
+const maxZstdRatio = 128 << 10 / 4
+
 // unzstd takes several frames one after the other. Streams do not tell their size (Java's never do), so a buffer that
 // turns out too small is grown fourfold and the decoding begins again: at worst a third more work, none from a pooled
-// buffer of the usual size.
+// buffer of the usual size. What a frame promises is no reason to grow beyond what its bytes can hold.
 func unzstd(dst *buffer, src []byte, limit int) error {
-	dst.room(min(zstdSize(src), limit))
+	tooLarge := errDecompressed
+	if possible := maxZstdRatio * len(src); possible < limit {
+		limit, tooLarge = possible, errCompressed
+	}
+	dst.room(min(max(zstdSize(src), 512), limit)) // a first frame may be empty, and four times nothing never enough
 	for {
 		room := min(cap(dst.b), limit)
 		out, err := zstdDecoder().DecodeAll(src, dst.b[:0:room])
@@ -37,7 +44,7 @@ func unzstd(dst *buffer, src []byte, limit int) error {
 			return err
 		}
 		if room == limit {
-			return errDecompressed
+			return tooLarge
 		}
 		dst.b = make([]byte, 0, min(4*room, limit))
 	}
@@ -45,9 +52,8 @@ func unzstd(dst *buffer, src []byte, limit int) error {
 
 // zstdSize guesses the size that src decompresses to.
 func zstdSize(src []byte) int {
-	const perByte = 128 << 10 / 4 // a block takes four bytes at least and holds 128 KiB at most
 	var h zstd.Header
-	if err := h.Decode(src); err == nil && h.HasFCS && h.FrameContentSize <= uint64(len(src))*perByte {
+	if err := h.Decode(src); err == nil && h.HasFCS && h.FrameContentSize <= uint64(maxZstdRatio*len(src)) {
 		return int(h.FrameContentSize)
 	}
 	return 4 * len(src)

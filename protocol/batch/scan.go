@@ -17,7 +17,7 @@ var (
 // scan is one walk over a producer's records.
 type scan struct {
 	rules  *Rules
-	header *Header
+	header Header
 	nowMs  int64
 
 	maxRecordBytes int32 // 0 is no limit
@@ -75,7 +75,10 @@ func (s *scan) parse(r *Record, b []byte) (int, error) {
 }
 
 func (s *scan) record(index int32, r *Record) {
-	timestamp := s.header.RecordTimestamp(*r)
+	timestamp := s.header.BaseTimestamp + r.TimestampDelta
+	if s.header.Attributes.LogAppendTime() {
+		timestamp = s.header.MaxTimestamp
+	}
 	if s.rules.Compacted && r.Key == nil {
 		s.fail(index, "Compacted topic cannot accept message without key in topic partition %v", s.rules.TopicPartition)
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"weir/internal/invariant"
 	"weir/internal/kafka"
 )
 
@@ -78,9 +79,7 @@ func Validate(records []byte, r *Rules, nowMs int64) (Validated, error) {
 // that are no batch.
 func Trusted(b []byte) Validated {
 	h, err := ParseHeader(b)
-	if err != nil || len(b) != h.Size() {
-		panic(fmt.Sprintf("invariant broken: %d bytes are no batch: %v", len(b), err))
-	}
+	invariant.Assert(err == nil && len(b) == h.Size(), "%d bytes are no batch: %v", len(b), err)
 	v := Validated{Bytes: b, Header: h, MaxTimestamp: h.MaxTimestamp, OffsetOfMaxTimestampDelta: -1, LogAppendTime: NoTimestamp}
 	if h.Attributes.LogAppendTime() {
 		v.LogAppendTime = h.MaxTimestamp
@@ -179,7 +178,7 @@ func checkBatch(b []byte, r *Rules) (Header, error) {
 
 // trustHeader takes the header's word for the timestamps.
 func (v *Validated) trustHeader(b []byte, h *Header, r *Rules, nowMs int64) error {
-	s := scan{rules: r, header: h, nowMs: nowMs}
+	s := scan{rules: r, header: *h, nowMs: nowMs}
 	s.checkTimestamp(0, &Record{}, h.BaseTimestamp, false)
 	if !h.Attributes.LogAppendTime() {
 		s.checkTimestamp(h.LastOffsetDelta, &Record{OffsetDelta: h.LastOffsetDelta}, h.MaxTimestamp, false)
@@ -203,7 +202,7 @@ func (v *Validated) walk(b []byte, h *Header, r *Rules, nowMs int64, target Code
 		return refuse(code, "%v in topic partition %v", err, r.TopicPartition)
 	}
 	defer buf.release()
-	s := scan{rules: r, header: h, nowMs: nowMs, maxTimestamp: NoTimestamp, offsetOfMax: -1}
+	s := scan{rules: r, header: *h, nowMs: nowMs, maxTimestamp: NoTimestamp, offsetOfMax: -1}
 	if codec != None && r.MaxDecompressedRecordBytes > 0 {
 		s.maxRecordBytes = r.MaxDecompressedRecordBytes
 	}
