@@ -102,6 +102,8 @@ type Def struct {
 	// Synonyms are the broker configs that give a topic config its default, the first that has a value wins. The units
 	// may differ: .hours and .minutes are turned into milliseconds.
 	Synonyms []string
+
+	preset value // the default, parsed
 }
 
 // parse reads raw as the row's type and validates it. The error's text is Kafka's.
@@ -233,7 +235,8 @@ func baseName(name string) string {
 	return base
 }
 
-// indexTable makes the tables' two forms; a name that stands twice is a mistake in this package.
+// indexTable makes the tables' two forms. A name that stands twice or a default that is not valid is a mistake in this
+// package.
 func indexTable(tables ...[]Def) ([]*Def, map[string]*Def) {
 	var order []*Def
 	index := make(map[string]*Def)
@@ -242,6 +245,12 @@ func indexTable(tables ...[]Def) ([]*Def, map[string]*Def) {
 			d := &table[i]
 			if index[d.Name] != nil {
 				panic("config: two rows for " + d.Name)
+			}
+			if d.preset = (value{typ: d.Type}); !d.Null {
+				var err error
+				if d.preset, err = d.parse(d.Default); err != nil {
+					panic("config: the default of " + d.Name + " is not valid: " + err.Error())
+				}
 			}
 			index[d.Name] = d
 			order = append(order, d)

@@ -28,22 +28,16 @@ func (s *Server) fill() {
 		DescribeLimit:            s.int32("max.request.partition.size.limit"),
 	}
 	s.Network = Network{
-		RequestMaxBytes:           s.int32("socket.request.max.bytes"),
-		MaxIdle:                   s.millis("connections.max.idle.ms"),
-		RequestTimeout:            s.millis("request.timeout.ms"),
-		FailedAuthenticationDelay: s.millis("connection.failed.authentication.delay.ms"),
+		RequestMaxBytes: s.int32("socket.request.max.bytes"),
+		MaxIdle:         s.millis("connections.max.idle.ms"),
+		RequestTimeout:  s.millis("request.timeout.ms"),
 	}
 	s.Limits = Limits{
-		FrameBytes:                s.int32("weir.limit.frame.bytes"),
-		LargeFrameBytes:           s.int32("weir.limit.large.frame.bytes"),
-		PeerFrameBytes:            s.int32("weir.limit.peer.frame.bytes"),
-		UnauthenticatedFrameBytes: s.int32("weir.limit.unauthenticated.frame.bytes"),
-		Handshake:                 s.millis("weir.limit.handshake.ms"),
-		FrameRead:                 s.millis("weir.limit.frame.read.ms"),
-		FrameReadBytesPerSecond:   s.int32("weir.limit.frame.read.bytes.per.second"),
-		Write:                     s.millis("weir.limit.write.ms"),
-		ConnectionsPerSecond:      s.int32("weir.limit.connections.per.second"),
-		inFlightBytes:             s.value("weir.limit.inflight.bytes").num,
+		FrameRead:               s.millis("weir.limit.frame.read.ms"),
+		FrameReadBytesPerSecond: s.int32("weir.limit.frame.read.bytes.per.second"),
+		Write:                   s.millis("weir.limit.write.ms"),
+		ConnectionsPerSecond:    s.int32("weir.limit.connections.per.second"),
+		inFlightBytes:           s.value("weir.limit.inflight.bytes").num,
 	}
 	s.Fetch = Fetch{MaxBytes: s.int32("fetch.max.bytes"), SessionSlots: int(s.int32("max.incremental.fetch.session.cache.slots"))}
 	s.fillCluster()
@@ -52,14 +46,13 @@ func (s *Server) fill() {
 
 func (s *Server) fillCluster() {
 	s.Replication = Replication{
-		LagTimeMax:           s.millis("replica.lag.time.max.ms"),
-		FetchMaxBytes:        s.int32("replica.fetch.max.bytes"),
-		FetchResponseBytes:   s.int32("replica.fetch.response.max.bytes"),
-		FetchMinBytes:        s.int32("replica.fetch.min.bytes"),
-		FetchWaitMax:         s.millis("replica.fetch.wait.max.ms"),
-		AutoLeaderRebalance:  s.bool("auto.leader.rebalance.enable"),
-		ImbalanceCheck:       s.seconds("leader.imbalance.check.interval.seconds"),
-		UncleanElectionCheck: s.millis("unclean.leader.election.interval.ms"),
+		LagTimeMax:          s.millis("replica.lag.time.max.ms"),
+		FetchMaxBytes:       s.int32("replica.fetch.max.bytes"),
+		FetchResponseBytes:  s.int32("replica.fetch.response.max.bytes"),
+		FetchMinBytes:       s.int32("replica.fetch.min.bytes"),
+		FetchWaitMax:        s.millis("replica.fetch.wait.max.ms"),
+		AutoLeaderRebalance: s.bool("auto.leader.rebalance.enable"),
+		ImbalanceCheck:      s.seconds("leader.imbalance.check.interval.seconds"),
 	}
 	s.Cluster = Cluster{
 		HeartbeatInterval:  s.millis("broker.heartbeat.interval.ms"),

@@ -111,17 +111,8 @@ func (l layers) topicValue(d *Def, overrides map[string]string) (v value, isNull
 	return d.defaultValue()
 }
 
-// defaultValue is the row's default; a default that is not valid is a mistake in this package.
-func (d *Def) defaultValue() (v value, isNull bool) {
-	if d.Null {
-		return value{typ: d.Type}, true
-	}
-	v, err := d.parse(d.Default)
-	if err != nil {
-		panic("config: the default of " + d.Name + " is not valid: " + err.Error())
-	}
-	return v, false
-}
+// defaultValue is the row's default.
+func (d *Def) defaultValue() (v value, isNull bool) { return d.preset, d.Null }
 
 // inMillis turns the older broker configs, whose unit is in their name, into the milliseconds of the topic config. A
 // retention below zero has no limit, in every unit.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/internal/kafka"
 )
 
 // Protocol is what a listener speaks below the Kafka protocol.
@@ -68,11 +70,11 @@ type endpoint struct {
 func parseEndpoint(s string) (endpoint, error) {
 	name, address, ok := strings.Cut(s, "://")
 	if !ok || name == "" {
-		return endpoint{}, fmt.Errorf("Unable to parse a listener name from %s", s) //nolint:staticcheck // Kafka's text
+		return endpoint{}, kafka.Errorf(kafka.InvalidConfig, "Unable to parse a listener name from %s", s)
 	}
 	host, port, ok := splitHostPort(address)
 	if !ok {
-		return endpoint{}, fmt.Errorf("Unable to parse %s to a broker endpoint", s) //nolint:staticcheck // Kafka's text
+		return endpoint{}, kafka.Errorf(kafka.InvalidConfig, "Unable to parse %s to a broker endpoint", s)
 	}
 	return endpoint{strings.ToUpper(name), host, port}, nil
 }

@@ -126,7 +126,7 @@ func (b *builder) collect() error {
 		name, value, ok := strings.Cut(override, "=")
 		s := Setting{strings.TrimSpace(name), value, Origin{Kind: FromOverride, Name: "--override"}}
 		if !ok || s.Name == "" {
-			return &SettingError{Setting{override, "", s.Origin}, "there is no name with a value", "name=value"}
+			return &SettingError{Setting{Name: "--override"}, fmt.Sprintf("%q names no setting with its value", override), "name=value"}
 		}
 		b.settings[s.Name] = s
 	}

@@ -43,10 +43,12 @@ type Setting struct {
 // Shown is the value fit for screens and logs: that of a password, or of a name that no table has, is hidden.
 func (s Setting) Shown() string {
 	if d, ok := LookupBroker(s.Name); !ok || d.Type.sensitive() {
-		return "[hidden]"
+		return hidden
 	}
 	return s.Value
 }
+
+const hidden = "[hidden]"
 
 // SettingError is a setting that the server cannot start with.
 type SettingError struct {
@@ -57,7 +59,11 @@ type SettingError struct {
 
 // Error names place, name, value, reason and what is allowed, in one line.
 func (e *SettingError) Error() string {
-	s := fmt.Sprintf("%s: %s=%s: %s", e.Setting.Origin, e.Setting.Name, e.Setting.Shown(), e.Reason)
+	value := e.Setting.Value
+	if d, ok := LookupBroker(e.Setting.Name); ok && d.Type.sensitive() {
+		value = hidden
+	}
+	s := fmt.Sprintf("%s: %s=%s: %s", e.Setting.Origin, e.Setting.Name, value, e.Reason)
 	if e.Setting.Origin.Kind == 0 {
 		s = fmt.Sprintf("%s: %s", e.Setting.Name, e.Reason) // nobody set it: the default does not do here
 	}

@@ -26,8 +26,8 @@ func parseProperties(data string) (properties []property, badLine int, err error
 		natural, data = cutLine(data)
 		line++
 		logical := strings.TrimLeft(natural, propertyBlanks)
-		if logical == "" || logical[0] == '#' || logical[0] == '!' {
-			continue
+		if logical == "" || logical == `\` || logical[0] == '#' || logical[0] == '!' {
+			continue // a backslash alone continues nothing: the next line may be a comment again
 		}
 		first := line
 		for continued(logical) {

@@ -79,32 +79,25 @@ type TopicAdmin struct {
 
 // Network is what Kafka has names for about connections.
 type Network struct {
-	RequestMaxBytes           int32         // socket.request.max.bytes: a Produce frame
-	MaxIdle                   time.Duration // below 0: never
-	RequestTimeout            time.Duration // of requests to other brokers
-	FailedAuthenticationDelay time.Duration
+	RequestMaxBytes int32         // socket.request.max.bytes: a Produce frame
+	MaxIdle         time.Duration // below 0: never
+	RequestTimeout  time.Duration // of requests to other brokers
 }
 
-// Limits are Weir's own; see the documentation of weir.limit.* for their reasons. Loopback is free of those by address
-// and by rate.
+// Limits are Weir's own (weir.limit.*), besides the numbers of connections, which Dynamic gives. Loopback is free of those
+// by address and by rate.
 type Limits struct {
-	FrameBytes                int32
-	LargeFrameBytes           int32
-	PeerFrameBytes            int32
-	UnauthenticatedFrameBytes int32
-	Handshake                 time.Duration
-	FrameRead                 time.Duration
-	FrameReadBytesPerSecond   int32
-	Write                     time.Duration
-	ConnectionsPerSecond      int32
+	FrameRead               time.Duration
+	FrameReadBytesPerSecond int32
+	Write                   time.Duration
+	ConnectionsPerSecond    int32
 
 	inFlightBytes int64
 }
 
-// InFlightBytes bounds the bytes of all requests being read or worked on, for a process that may use memoryLimit bytes;
-// 0 is no bound.
+// InFlightBytes bounds the bytes of all requests being read or worked on, for a process that may use memoryLimit bytes.
 func (l Limits) InFlightBytes(memoryLimit int64) int64 {
-	if l.inFlightBytes < 0 {
+	if l.inFlightBytes == 0 {
 		return memoryLimit / 4
 	}
 	return l.inFlightBytes
@@ -118,14 +111,13 @@ type Fetch struct {
 
 // Replication is how followers fetch and when they count.
 type Replication struct {
-	LagTimeMax           time.Duration
-	FetchMaxBytes        int32 // of one partition
-	FetchResponseBytes   int32 // over all partitions
-	FetchMinBytes        int32
-	FetchWaitMax         time.Duration
-	AutoLeaderRebalance  bool
-	ImbalanceCheck       time.Duration
-	UncleanElectionCheck time.Duration
+	LagTimeMax          time.Duration
+	FetchMaxBytes       int32 // of one partition
+	FetchResponseBytes  int32 // over all partitions
+	FetchMinBytes       int32
+	FetchWaitMax        time.Duration
+	AutoLeaderRebalance bool
+	ImbalanceCheck      time.Duration
 }
 
 // Cluster is the node's standing towards the active controller.
