@@ -10,47 +10,47 @@ import (
 // maxZstdWindow is the largest window that Kafka's library takes; zstd --ultra -22 needs it.
 const maxZstdWindow = 128 << 20
 
-// zstdDecoder is shared by all: it lends out as many block decoders as there are processors, starts no goroutines for
-// DecodeAll, and writes no more than fits the buffer it is given.
-var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxWindow(maxZstdWindow),
-		zstd.WithDecodeAllCapLimit(true))
+// newZstdDecoder returns a decoder of at most limit bytes at a time. It starts no goroutines for DecodeAll.
+func newZstdDecoder(concurrency, limit int) *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(concurrency), zstd.WithDecoderMaxWindow(maxZstdWindow),
+		zstd.WithDecoderMaxMemory(uint64(limit)))
 	if err != nil {
-		panic(err) // the options are constants
+		panic(err) // the options are constants, but for the limit, which is not 0
 	}
 	return d
-})
-
-// maxZstdRatio: a block takes four bytes at least and holds 128 KiB at most.
-const maxZstdRatio = 128 << 10 / 4
-
-// unzstd takes several frames one after the other. Streams do not tell their size (Java's never do), so a buffer that
-// turns out too small is grown fourfold and the decoding begins again: at worst a third more work, none from a pooled
-// buffer of the usual size. What a frame promises is no reason to grow beyond what its bytes can hold.
-func unzstd(dst *buffer, src []byte, limit int) error {
-	tooLarge := errDecompressed
-	if possible := maxZstdRatio * len(src); possible < limit {
-		limit, tooLarge = possible, errCompressed
-	}
-	dst.room(min(max(zstdSize(src), 512), limit)) // a first frame may be empty, and four times nothing never enough
-	for {
-		room := min(cap(dst.b), limit)
-		out, err := zstdDecoder().DecodeAll(src, dst.b[:0:room])
-		if err == nil {
-			dst.b = dst.b[:len(out)]
-			return nil
-		}
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-			return err
-		}
-		if room == limit {
-			return tooLarge
-		}
-		dst.b = make([]byte, 0, min(4*room, limit))
-	}
 }
 
-// zstdSize guesses the size that src decompresses to.
+// zstdDecoder is shared by all; it lends out as many block decoders as there are processors.
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder { return newZstdDecoder(0, maxDecompressedBytes) })
+
+const (
+	zstdBlockSize = 128 << 10         // the most that a block holds
+	maxZstdRatio  = zstdBlockSize / 4 // the least that it takes is four bytes
+)
+
+// unzstd takes several frames one after the other. A decoder's limit cannot be changed: batches so large that theirs is
+// above that of the shared decoder get one of their own.
+func unzstd(dst *buffer, src []byte, limit int) error {
+	d := zstdDecoder()
+	if limit > maxDecompressedBytes {
+		d = newZstdDecoder(1, limit)
+		defer d.Close()
+	}
+	// With a block's room to spare the decoder needs no checks at the end of the buffer.
+	dst.room(min(zstdSize(src), limit) + 2*zstdBlockSize)
+	out, err := d.DecodeAll(src, dst.b)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded) || err == nil && len(out) > limit:
+		return errDecompressed
+	case err != nil:
+		return err
+	}
+	dst.b = out
+	return nil
+}
+
+// zstdSize guesses the size that src decompresses to. Streams do not tell it (Java's never do), and what a frame
+// promises is believed as far as its bytes can hold it.
 func zstdSize(src []byte) int {
 	var h zstd.Header
 	if err := h.Decode(src); err == nil && h.HasFCS && h.FrameContentSize <= uint64(maxZstdRatio*len(src)) {
