@@ -13,8 +13,6 @@ import (
 //
 // Topics in the order of their names, page by page: a cursor names the next topic and partition.
 
-const maxDescribedPartitions = 2000 // max.request.partition.size.limit, which nobody has a reason to change
-
 func (h *Handlers) describeTopicPartitions(r *Request, req *kmsg.DescribeTopicPartitionsRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse)
 	img := h.Image()
@@ -22,7 +20,7 @@ func (h *Handlers) describeTopicPartitions(r *Request, req *kmsg.DescribeTopicPa
 	if err != nil {
 		return Now(describeTopicsRefused(req, resp, err))
 	}
-	left := int(max(min(req.ResponsePartitionLimit, maxDescribedPartitions), 1))
+	left := int(max(min(req.ResponsePartitionLimit, h.Config.Topics.DescribeLimit), 1))
 	for _, name := range names {
 		from := 0
 		if req.Cursor != nil && req.Cursor.Topic == name {
