@@ -3,6 +3,8 @@ package batch
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 )
 
@@ -59,5 +61,114 @@ func TestBuilderRoundTrip(t *testing.T) {
 				t.Fatalf("records\n%q\nwant\n%q", lines, wantLines)
 			}
 		})
+	}
+}
+
+// What Java wrote must come out to the byte.
+func TestBuilderAsJava(t *testing.T) {
+	all := kafkaBatches(t)
+	want := all["java-none"]
+	h := readHeader(want)
+	b := NewBuilder(None, 0)
+	b.SetLeaderEpoch(0)
+	b.SetProducer(h.ProducerID, h.ProducerEpoch, h.BaseSequence)
+	b.Append(h.BaseTimestamp, []byte("first key"), []byte("first value, first value, first value"), RecordHeader{"h", []byte("v")}, RecordHeader{"second", []byte("w")})
+	b.Append(h.BaseTimestamp+26, []byte("second key"), nil)
+	b.Append(h.BaseTimestamp+27, nil, []byte("no key here"), RecordHeader{"h", []byte{}})
+	if got := build(t, b); !bytes.Equal(got, want) {
+		t.Errorf("\n%x, Java writes\n%x", got, want)
+	}
+
+	want = all["broker-none"]
+	h = readHeader(want)
+	b = NewBuilder(None, 0)
+	b.SetLeaderEpoch(0)
+	for i, kv := range [][2]string{{"k0", "aaabb"}, {"k1", "hhhii"}, {"k2", "ooopp"}} {
+		b.Append(h.BaseTimestamp+int64(i)*10, []byte(kv[0]), []byte(kv[1]))
+	}
+	if got := build(t, b); !bytes.Equal(got, want) {
+		t.Errorf("\n%x, Kafka writes\n%x", got, want)
+	}
+}
+
+// A cleaner keeps offsets, and the last offset of a batch whose last record is gone.
+func TestBuilderKeepsOffsets(t *testing.T) {
+	b := NewBuilder(Zstd, 3)
+	b.SetBaseOffset(1000)
+	b.AppendAt(2, 50, []byte("a"), nil, EncodeHeaders(RecordHeader{"h", nil}))
+	b.AppendAt(7, 40, []byte("b"), nil, Headers{})
+	b.SetLastOffsetDelta(9)
+	got := build(t, b)
+	h, err := CheckStored(got)
+	if err != nil || h.LastOffset() != 1009 || h.Count != 2 || h.BaseTimestamp != 50 || h.MaxTimestamp != 50 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	if lines := printRecords(t, got); !slices.Equal(lines, []string{`1002 +0ms "a"=null h:null`, `1007 +-10ms "b"=null`}) {
+		t.Fatalf("%q", lines)
+	}
+
+	b.Reset()
+	b.SetLastOffsetDelta(9) // and a batch of no records, kept for its producer
+	if h, err := CheckStored(build(t, b)); err != nil || h.Count != 0 || h.LastOffsetDelta != 9 || h.BaseOffset != 0 || h.MaxTimestamp != NoTimestamp {
+		t.Fatalf("%+v, %v", h, err)
+	}
+}
+
+func TestBuilderReset(t *testing.T) {
+	b := NewBuilder(None, 0)
+	b.SetProducer(1, 2, 3)
+	b.SetTransactional()
+	b.SetControl()
+	b.SetLogAppendTime(77)
+	b.Append(5, []byte("long key"), []byte("long value"))
+	if h := readHeader(build(t, b)); h.MaxTimestamp != 77 || h.Attributes != transactionalBit|controlBit|logAppendTimeBit {
+		t.Fatalf("%+v", h)
+	}
+	b.Reset()
+	b.Append(6, nil, nil)
+	if b.Len() != 1 || b.Size() != HeaderSize+7 {
+		t.Errorf("%d records, %d bytes", b.Len(), b.Size())
+	}
+	fresh := NewBuilder(None, 0)
+	fresh.Append(6, nil, nil)
+	if got, want := build(t, b), build(t, fresh); !bytes.Equal(got, want) {
+		t.Errorf("\n%x after Reset, new\n%x", got, want)
+	}
+}
+
+func TestBuilderPanicsOnOffsets(t *testing.T) {
+	for name, misuse := range map[string]func(b *Builder){
+		"same offset":    func(b *Builder) { b.AppendAt(3, 0, nil, nil, Headers{}) },
+		"last too small": func(b *Builder) { b.SetLastOffsetDelta(2); _, _ = b.Build() },
+		"negative":       func(b *Builder) { b.AppendAt(-1, 0, nil, nil, Headers{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBuilder(None, 0)
+			b.AppendAt(3, 0, nil, nil, Headers{})
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			misuse(b)
+		})
+	}
+}
+
+func TestBuilderWideNumbers(t *testing.T) {
+	b := NewBuilder(None, 0)
+	b.AppendAt(0, math.MaxInt64, nil, nil, Headers{})
+	b.AppendAt(math.MaxInt32-1, -1, nil, nil, Headers{})
+	got := build(t, b)
+	h := readHeader(got)
+	var timestamps []int64
+	for r, err := range Records(got) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		timestamps = append(timestamps, h.RecordTimestamp(r))
+	}
+	if !slices.Equal(timestamps, []int64{math.MaxInt64, -1}) || h.LastOffsetDelta != math.MaxInt32-1 || h.MaxTimestamp != math.MaxInt64 {
+		t.Fatalf("%d, %+v", timestamps, h)
 	}
 }

@@ -120,7 +120,11 @@ func FuzzValidate(f *testing.F) {
 			r.Compression = Compression{Codec: Codec(choice >> 4 % 5)}
 		}
 		sent := bytes.Clone(b)
+		_, found, noBatch := FirstAttributes(b)
 		v, err := Validate(b, r, testNow)
+		if err == nil && !found || noBatch != nil && kafka.CodeOf(err) != kafka.CorruptMessage {
+			t.Fatalf("found a batch: %v (%v), validated: %v", found, noBatch, err)
+		}
 		if err != nil {
 			var invalid *InvalidError
 			if !errors.As(err, &invalid) || invalid.Code() == kafka.None || invalid.Error() == "" || len(v.Bytes) != 0 {

@@ -108,6 +108,12 @@ func TestAddSequence(t *testing.T) {
 	}
 }
 
+func TestDeleteHorizonBit(t *testing.T) {
+	if !Attributes(0x40).HasDeleteHorizon() || Attributes(^0x40).HasDeleteHorizon() {
+		t.Error("bit 6 it is (KIP-534)")
+	}
+}
+
 func TestCodecNames(t *testing.T) {
 	var names []string
 	for c := range Codec(6) {

@@ -118,6 +118,23 @@ func cutBatch(buf []byte) (b []byte, reason string) {
 	return buf[:size:size], ""
 }
 
+// FirstAttributes gives the attributes of the first batch of a produce request's partition, which the handler needs
+// before it knows the topic's Rules: a transactional batch needs the transactional id's authorization. ok is false if
+// there is no batch of magic 2.
+//
+// An error means that the bytes begin with no batch of any magic. Kafka stumbles over that while it looks for
+// transactional batches and refuses the whole request, every partition with this code and message.
+func FirstAttributes(records []byte) (a Attributes, ok bool, err error) {
+	b, reason := cutBatch(records)
+	switch {
+	case reason != "":
+		return 0, false, &InvalidError{code: kafka.CorruptMessage, reason: reason, Message: reason}
+	case b == nil || b[magicPos] != Magic:
+		return 0, false, nil
+	}
+	return attributesOf(b), true, nil
+}
+
 // onlyBatch finds the one batch of a produce request's partition (KIP-98: exactly one, of magic 2).
 func onlyBatch(records []byte, r *Rules) ([]byte, error) {
 	b, reason := cutBatch(records)

@@ -100,6 +100,53 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
+func TestFirstAttributes(t *testing.T) {
+	good := oneRecord(t)
+	for name, c := range map[string]struct {
+		b    []byte
+		want string
+	}{
+		"transactional":  {good, "true true <nil>"},
+		"with a second":  {append(bytes.Clone(good), 1, 2, 3), "true true <nil>"},
+		"plain":          {sent(t, Zstd, 1), "false true <nil>"},
+		"nothing":        {nil, "false false <nil>"},
+		"torn":           {good[:len(good)-1], "false false <nil>"},
+		"magic 1":        {append(append(bytes.Clone(good[:16]), 1), good[17:]...), "false false <nil>"},
+		"magic 3":        {append(append(bytes.Clone(good[:16]), 3), good[17:]...), "false false Invalid magic found in record: 3"},
+		"nothing but 0s": {make([]byte, 40), "false false Record size 0 is less than the minimum record overhead (14)"},
+	} {
+		a, ok, err := FirstAttributes(c.b)
+		if got := fmt.Sprint(a.Transactional(), ok, err); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if err != nil && kafka.CodeOf(err) != kafka.CorruptMessage {
+			t.Errorf("%s: %v", name, kafka.CodeOf(err))
+		}
+	}
+}
+
+// What Kafka's builder of batches refuses is refused when a batch is rewritten, and only then.
+func TestValidateCannotRewrite(t *testing.T) {
+	for name, c := range map[string]func(b *Builder){
+		"transactional without a producer": func(b *Builder) { b.SetTransactional(); b.Append(1, nil, nil) },
+		"producer without an epoch":        func(b *Builder) { b.SetProducer(5, -1, 0); b.Append(1, nil, nil) },
+		"no sequence":                      func(b *Builder) { b.SetProducer(-2, 0, -1); b.Append(1, nil, nil) },
+		"negative timestamp":               func(b *Builder) { b.Append(-2, nil, nil) },
+	} {
+		b := NewBuilder(Snappy, 0)
+		c(b)
+		in := build(t, b)
+		if _, err := Validate(bytes.Clone(in), openRules(), testNow); err != nil {
+			t.Errorf("%s, kept: %v", name, err)
+		}
+		r := openRules()
+		r.Compression = Compression{Codec: LZ4}
+		if _, err := Validate(in, r, testNow); kafka.CodeOf(err) != kafka.UnknownServerError {
+			t.Errorf("%s, rewritten: %v", name, err)
+		}
+	}
+}
+
 func TestValidateRecordErrors(t *testing.T) {
 	b := NewBuilder(None, 0)
 	b.Append(testNow, nil, []byte("a"))
