@@ -61,8 +61,8 @@ func TestImageIsAFold(t *testing.T) {
 		}
 		loader := NewLoader(img.Index, img.Term)
 		for part := range slices.Chunk(slices.Collect(img.Records()), 3) {
-			if err := loader.Add(AppendEntry(nil, NoBase, part)); err != nil {
-				t.Fatal(err)
+			if n, err := loader.Add(AppendEntry(nil, NoBase, part)); err != nil || n != len(part) {
+				t.Fatal(n, err)
 			}
 		}
 		if got := contents(loader.Image()); !reflect.DeepEqual(got, contents(img)) {

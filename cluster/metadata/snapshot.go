@@ -65,21 +65,21 @@ func NewLoader(index int64, term int32) *Loader {
 	return &Loader{newEditor(Empty(), index, term)}
 }
 
-// Add applies the records of one metadata entry of a snapshot. Errors are *ApplyError.
-func (l *Loader) Add(value []byte) error {
+// Add applies the records of one metadata entry of a snapshot and returns how many they were. Errors are *ApplyError.
+func (l *Loader) Add(value []byte) (records int, err error) {
 	entry, err := ParseEntry(value)
 	if err != nil {
-		return &ApplyError{l.e.next.Index, err}
+		return 0, &ApplyError{l.e.next.Index, err}
 	}
 	for r, err := range entry.Records() {
 		if err == nil {
 			err = r.apply(l.e)
 		}
 		if err != nil {
-			return &ApplyError{l.e.next.Index, err}
+			return 0, &ApplyError{l.e.next.Index, err}
 		}
 	}
-	return nil
+	return entry.Len(), nil
 }
 
 // Image ends the loading.

@@ -1,0 +1,171 @@
+package quorum
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"testing"
+	"testing/cryptotest"
+
+	"weir/cluster/metadata"
+	"weir/internal/vfs"
+)
+
+// hookFS calls before ahead of everything that changes the disk or makes it durable.
+type hookFS struct {
+	*vfs.Mem
+	before func()
+}
+
+func (h *hookFS) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, error) {
+	if flag&(os.O_CREATE|os.O_TRUNC) != 0 {
+		h.before()
+	}
+	f, err := h.Mem.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return hookFile{f, h}, nil
+}
+
+func (h *hookFS) Rename(a, b string) error  { h.before(); return h.Mem.Rename(a, b) }
+func (h *hookFS) Remove(name string) error  { h.before(); return h.Mem.Remove(name) }
+func (h *hookFS) SyncDir(name string) error { h.before(); return h.Mem.SyncDir(name) }
+func (h *hookFS) MkdirAll(name string, m os.FileMode) error {
+	h.before()
+	return h.Mem.MkdirAll(name, m)
+}
+
+type hookFile struct {
+	vfs.File
+	h *hookFS
+}
+
+func (f hookFile) WriteAt(p []byte, off int64) (int, error) {
+	f.h.before()
+	return f.File.WriteAt(p, off)
+}
+func (f hookFile) Truncate(size int64) error { f.h.before(); return f.File.Truncate(size) }
+func (f hookFile) Sync() error               { f.h.before(); return f.File.Sync() }
+func (f hookFile) Datasync() error           { f.h.before(); return f.File.Datasync() }
+
+// losses are the power cuts that are tried at each moment.
+func losses(seed uint64) []vfs.Loss {
+	return []vfs.Loss{vfs.LoseAll(), vfs.LoseNone(), vfs.LoseSome(rand.New(rand.NewPCG(seed, 1))), vfs.LoseSome(rand.New(rand.NewPCG(seed, 2)))}
+}
+
+// At whatever moment the power goes, a node that is alone opens again and has all that it acknowledged, and no term twice.
+func TestPowerCutAlone(t *testing.T) {
+	for _, snapshots := range []bool{false, true} {
+		t.Run(fmt.Sprintf("snapshots=%v", snapshots), func(t *testing.T) {
+			var acked int64
+			var term int32
+			moment, tried := uint64(0), 0
+			fsys := &hookFS{Mem: newDisk()}
+			set := func(o Options) Options {
+				if snapshots {
+					o.SnapshotBytes, o.SegmentBytes, o.KeepEntries = 300, 400, 2
+				}
+				return o
+			}
+			fsys.before = func() {
+				if moment++; moment > 60 && moment%3 != 0 {
+					return
+				}
+				for i, loss := range losses(moment) {
+					tried++
+					image := fsys.Crash(loss)
+					n, err := Open(set(options(image)), epoch)
+					if err == nil {
+						_, err = n.Step(epoch, Tick{})
+					}
+					if err != nil {
+						t.Fatalf("moment %d, loss %d: %v", moment, i, err)
+					}
+					if got := n.Image().NextProducerID; got < acked {
+						t.Fatalf("moment %d, loss %d: producer ids from %d, acknowledged was %d", moment, i, got, acked)
+					}
+					if n.Leadership().Term <= term {
+						t.Fatalf("moment %d, loss %d: leads term %d, led %d before", moment, i, n.Leadership().Term, term)
+					}
+				}
+			}
+			for range 3 {
+				n := alone(t, set(options(fsys)))
+				term = n.Leadership().Term
+				for range 12 {
+					propose(t, n, producerIDs(acked+1000))
+					acked += 1000
+				}
+				if err := n.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tried < 200 {
+				t.Fatalf("only %d power cuts", tried)
+			}
+		})
+	}
+}
+
+// Every node of three may lose power at any moment, one at a time: what was committed stays, and they agree again. Cut off
+// leaders leave entries that conflict, slow followers are given snapshots.
+func TestPowerCutAmongThree(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			cryptotest.SetGlobalRandom(t, seed)
+			rng := rand.New(rand.NewPCG(seed, 99))
+			w, opts := cluster(t, 3, func(o *Options) { o.SnapshotBytes, o.SegmentBytes, o.KeepEntries = 600, 700, 3 })
+			var committed int64
+			for range 60 {
+				w.tick(1 + rng.IntN(15))
+				switch id := 1 + rng.Uint64N(3); rng.IntN(6) {
+				case 0:
+					clear(w.cut)
+					w.cut[id] = true
+				case 1:
+					clear(w.cut)
+				case 2: // the power goes
+					mem := w.nodes[id].o.FS.(*vfs.Mem)
+					o := opts(id)
+					o.FS = mem.Crash(losses(rng.Uint64())[rng.IntN(4)])
+					n, err := Open(o, epoch)
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.nodes[id] = n
+					clear(w.cut)
+				default:
+					committed = max(committed, w.proposeNext(t))
+				}
+			}
+			clear(w.cut)
+			w.tick(60)
+			leader := w.leader()
+			if leader == nil {
+				t.Fatal("nobody leads when all is well again")
+			}
+			if got := leader.Image().NextProducerID; got < committed {
+				t.Fatalf("producer ids from %d, committed was %d", got, committed)
+			}
+			for id, n := range w.nodes {
+				if !reflect.DeepEqual(contents(n.Image()), contents(leader.Image())) {
+					t.Fatalf("node %d differs from the leader", id)
+				}
+			}
+		})
+	}
+}
+
+// proposeNext takes the next producer id and returns what is committed then, as far as the leader knows.
+func (w *net) proposeNext(t *testing.T) int64 {
+	n := w.leader()
+	if n == nil {
+		return 0
+	}
+	if !w.propose(metadata.ProducerIDsRecord{Next: n.Image().NextProducerID + 1}) {
+		return 0
+	}
+	return n.Image().NextProducerID
+}
