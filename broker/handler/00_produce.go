@@ -74,8 +74,11 @@ func refuseProduce(req *kmsg.ProduceRequest) error {
 	transactional := false
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
-			hdr, err := batch.ParseHeader(req.Topics[i].Partitions[j].Records)
-			transactional = transactional || err == nil && hdr.Attributes.Transactional()
+			attributes, _, err := batch.FirstAttributes(req.Topics[i].Partitions[j].Records)
+			if err != nil { // Kafka fails at decoding such a request, so that every partition has the error
+				return err
+			}
+			transactional = transactional || attributes.Transactional()
 		}
 	}
 	switch {

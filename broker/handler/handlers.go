@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -134,7 +135,8 @@ var errUnknownTopicOrPartition = kafka.Errorf(kafka.UnknownTopicOrPartition, "")
 // code is the error code of an answer; what has no code of its own is logged, since no client can tell what happened.
 func (h *Handlers) code(r *Request, err error) int16 {
 	c := kafka.CodeOf(err)
-	if c == kafka.UnknownServerError {
+	var known kafka.Coder
+	if c == kafka.UnknownServerError && !errors.As(err, &known) {
 		h.Logger.Error("a request failed unexpectedly", "key", r.Header.Key, "version", r.Header.Version, "client", r.Header.ClientID, "error", err)
 	}
 	return int16(c)

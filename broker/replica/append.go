@@ -46,7 +46,7 @@ type AppendResult struct {
 // leadership check to the write, so that a deposed leader cannot append.
 func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
 	rules := p.config.Load().Rules
-	rules.ProduceVersion = r.Version
+	rules.ProduceVersion, rules.TopicPartition = r.Version, p.tp
 	v, err := batch.Validate(r.Records, &rules, r.Now.UnixMilli())
 	if err != nil {
 		return AppendResult{}, err
