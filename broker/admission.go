@@ -43,26 +43,34 @@ func (a *admission) admit(from netip.Addr, now time.Time) (delay time.Duration, 
 	if a.mu.total >= a.limits.Connections {
 		return 0, refusedByTotal
 	}
-	if !from.IsLoopback() {
+	if from.IsValid() && !from.IsLoopback() { // what has no address comes from this host, too
 		if a.mu.byAddress[from] >= a.limits.ConnectionsPerAddress {
 			return 0, refusedByAddress
 		}
 		if delay = a.delayLocked(now); delay > maxRateDelay {
 			return 0, refusedByRate
 		}
-		a.mu.next = a.mu.next.Add(time.Second / time.Duration(a.limits.ConnectionRate))
 	}
 	a.mu.total++
 	a.mu.byAddress[from]++
 	return delay, admitted
 }
 
-// delayLocked lets one second's connections through at once after a pause, and then one at a time.
+// delayLocked says how long the next connection is held back: not at all for as many as a second may have, and then one
+// after the other. What would be held too long does not count.
 func (a *admission) delayLocked(now time.Time) time.Duration {
-	if full := now.Add(-time.Second); a.mu.next.Before(full) {
+	if a.limits.ConnectionRate <= 0 {
+		return 0
+	}
+	each := time.Second / time.Duration(a.limits.ConnectionRate)
+	if full := now.Add(each - time.Second); a.mu.next.Before(full) {
 		a.mu.next = full
 	}
-	return max(0, a.mu.next.Sub(now))
+	delay := max(0, a.mu.next.Sub(now))
+	if delay <= maxRateDelay {
+		a.mu.next = a.mu.next.Add(each)
+	}
+	return delay
 }
 
 func (a *admission) leave(from netip.Addr) {

@@ -117,7 +117,7 @@ func (c *conn) serveOne() error {
 	c.activity.inFlight.Add(1) // before the frame ends, so that the connection is never idle between
 	c.activity.frame.Add(1)
 	if err := c.decode(r); err != nil {
-		c.finish(r, false)
+		c.letGo(r, !errors.Is(err, errPanicked))
 		return err
 	}
 	c.hold()
@@ -237,19 +237,21 @@ func (c *conn) logEnd() {
 		m.tooSlow.Inc()
 	case errors.As(c.cause, &refusal):
 	case errors.As(c.cause, &disk):
-		c.server.logger.Error("a reply could not be read from disk", c.logArgs()...)
+		c.server.logger.Error("a reply could not be read from disk", append(c.logArgs(), "error", c.cause)...)
 		return
 	default: // the peer left, was idle, or the server shuts down
-		c.server.logger.Debug("a connection ended", c.logArgs()...)
+		c.server.logger.Debug("a connection ended", append(c.logArgs(), "error", c.cause)...)
 		return
 	}
-	c.server.logRefused("a connection was closed", c.logArgs()...)
+	c.server.logRefused("a connection was closed", append(c.logArgs(), "error", c.cause)...)
 }
+
+// logArgs say whose connection it is.
 
 func (c *conn) logArgs() []any {
 	clientID := ""
 	if c.header.ClientID != nil {
 		clientID = *c.header.ClientID
 	}
-	return []any{"listener", c.info.Listener, "peer", c.info.Remote.String(), "client_id", clientID, "error", c.cause}
+	return []any{"listener", c.info.Listener, "peer", c.info.Remote.String(), "client_id", clientID}
 }

@@ -83,9 +83,10 @@ func (c *conn) answer(r *request) error {
 	body, pending := reply.Body(), reply.Pending()
 	switch {
 	case reply.Err() != nil:
-		c.finish(r, !errors.Is(reply.Err(), errPanicked))
+		err := &closedByHandlerError{r.api, reply.Err()}
+		c.finish(r, !errors.Is(err, errPanicked))
 		c.waitForReplies() // to what was asked before
-		return &closedByHandlerError{r.api, reply.Err()}
+		return err
 	case body == nil && pending == nil:
 		c.finish(r, true)
 		return nil
@@ -142,16 +143,26 @@ func drop(body protocol.Body, pending *handler.Pending) {
 	}
 }
 
-// finish ends r. Where somebody may still hold it (a reply that was abandoned, a panic) it is not used again, and the
-// garbage collector takes its frame.
+// finish ends r, which was handled; see letGo.
 func (c *conn) finish(r *request, reuse bool) {
-	s := c.server
-	s.metrics.apis[r.api.Key].seconds.Observe(s.clock.Now().Sub(r.Received))
-	s.frames.release(r.frameCharge)
-	s.decoding.release(r.decodeCharge)
+	c.server.metrics.apis[r.api.Key].seconds.Observe(c.server.clock.Now().Sub(r.Received))
+	c.letGo(r, reuse)
+}
+
+// maxKeptTopics is how many topics' memory a request keeps for its next use.
+const maxKeptTopics = 256
+
+// letGo gives r's memory back. Where somebody may still hold it (a reply that was abandoned, a panic) it is not used
+// again, and the garbage collector takes its frame.
+func (c *conn) letGo(r *request, reuse bool) {
+	c.server.frames.release(r.frameCharge)
+	c.server.decoding.release(r.decodeCharge)
 	if reuse {
 		r.frame.Free()
 		topics := r.produce.Topics
+		if cap(topics) > maxKeptTopics {
+			topics = nil
+		}
 		clear(topics) // they alias the frame
 		*r = request{produce: kmsg.ProduceRequest{Topics: topics[:0]}}
 		requests.Put(r)
@@ -164,8 +175,8 @@ func (c *conn) guard(r *request, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.server.metrics.panics.Inc()
-			c.server.logger.Error("a request panicked; its connection closes", "api", r.api.Name, "version", r.version,
-				"bytes", len(r.frame.B), "listener", c.info.Listener, "peer", c.info.Remote.String(), "panic", p, "stack", string(debug.Stack()))
+			args := append(c.logArgs(), "api", r.api.Name, "version", r.version, "bytes", len(r.frame.B), "panic", p, "stack", string(debug.Stack()))
+			c.server.logger.Error("a request panicked; its connection closes", args...)
 			err = errPanicked
 		}
 	}()

@@ -27,7 +27,7 @@ type Limits struct {
 
 	Connections           int // of all listeners for clients
 	ConnectionsPerAddress int
-	ConnectionRate        int // new connections per second
+	ConnectionRate        int // new connections per second; 0 for any number
 }
 
 const (

@@ -31,8 +31,8 @@ type ServerOptions struct {
 // request order. Safe for concurrent use.
 //
 // Goroutines: one reader for each connection, which also handles and writes; a writer for a connection only while a
-// pipelined reply waits; a watcher only while a handler waits that asked for Closed; one sweeper, from the first Serve
-// on; the caller of each Serve. Shutdown waits for all of them. Lock order: none of the server's, a connection's, the
+// pipelined reply waits; a watcher only while a handler that asked for Closed waits for long; one sweeper, from the
+// first Serve on; the caller of each Serve. Shutdown waits for all of them. Lock order: none of the server's, a connection's, the
 // budgets' and the admission's locks is held while another is taken, or across a call of the network.
 type Server struct {
 	handle    func(*handler.Request) handler.Reply
@@ -45,6 +45,7 @@ type Server struct {
 	decoding  *budget // and of what they decode to
 	logLimit  logLimit
 	lastID    atomic.Uint64
+	sweeps    atomic.Uint64 // done so far
 
 	closing    chan struct{} // closed when Shutdown begins
 	goroutines sync.WaitGroup

@@ -23,6 +23,7 @@ type swept struct {
 	frame, writes                     uint64
 	frameSince, writeSince, idleSince time.Time
 	waited                            time.Duration // of the time since frameSince, how long for memory
+	watchWanted                       bool
 }
 
 var (
@@ -41,7 +42,8 @@ func (e *slowFrameError) Error() string {
 	return fmt.Sprintf("only %d bytes of a frame came in %v", e.received, e.in.Round(time.Second))
 }
 
-// sweep closes connections that are too slow or idle, until the server closes.
+// sweep closes connections that are too slow or idle, and has those watched whose handler waits for long, until the
+// server closes.
 func (s *Server) sweep() {
 	defer s.goroutines.Done()
 	for s.sleep(sweepInterval) {
@@ -50,8 +52,11 @@ func (s *Server) sweep() {
 		for _, c := range s.connections() {
 			if why := c.swept.overdue(&s.limits, &c.activity, now, memoryShort); why != nil {
 				c.close(why)
+			} else if c.swept.lasting(c.watch.state.Load() == wanted) {
+				c.startWatch()
 			}
 		}
+		s.sweeps.Add(1)
 	}
 }
 
@@ -97,4 +102,11 @@ func (w *swept) slowFrame(l *Limits, received int64, now time.Time, memoryShort 
 		return &slowFrameError{received: received, in: in}
 	}
 	return nil
+}
+
+// lasting reports whether a watch was wanted at the last sweep, too. (By another request, perhaps; that does no harm.)
+func (w *swept) lasting(watchWanted bool) bool {
+	before := w.watchWanted
+	w.watchWanted = watchWanted
+	return before && watchWanted
 }

@@ -66,13 +66,19 @@ func (c *conn) write(b []byte) error {
 
 var partsPool = sync.Pool{New: func() any { return new(protocol.Parts) }}
 
+const maxKeptParts = 64 << 10 // bytes of a response's own that its memory is kept for; a fetch of 1,000 partitions
+
+func putParts(p *protocol.Parts) {
+	if cap(p.Bytes) <= maxKeptParts {
+		p.Reset()
+		partsPool.Put(p)
+	}
+}
+
 func (c *conn) sendParts(r *request, body protocol.PartsBody) error {
 	defer body.Release()
 	p := partsPool.Get().(*protocol.Parts)
-	defer func() {
-		p.Reset()
-		partsPool.Put(p)
-	}()
+	defer putParts(p)
 	protocol.AppendParts(p, r.Header.CorrelationID, body)
 	c.server.metrics.bytesOut.Add(int64(p.Len()))
 	c.out.begin()

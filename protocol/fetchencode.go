@@ -111,105 +111,117 @@ func (r *FetchResponse) Release() {
 
 // AppendParts implements PartsBody.
 func (r *FetchResponse) AppendParts(p *Parts) {
-	e := fetchEncoder{Parts: p, version: r.Version, flexible: r.IsFlexible()}
-	e.int32(r.ThrottleMs)
+	e := fetchEncoder{version: r.Version, flexible: r.IsFlexible(), runs: p.Runs}
+	b := appendInt32(p.Bytes, r.ThrottleMs)
 	if r.Version >= 7 {
-		e.int16(r.ErrorCode)
-		e.int32(r.SessionID)
+		b = appendInt16(b, r.ErrorCode)
+		b = appendInt32(b, r.SessionID)
 	}
-	e.length(len(r.Topics))
+	b = e.length(b, len(r.Topics))
 	for i := range r.Topics {
-		e.topic(&r.Topics[i])
+		b = e.topic(b, &r.Topics[i])
 	}
 	if e.flexible {
-		e.endpoints(r.NodeEndpoints)
+		b = e.endpoints(b, r.NodeEndpoints)
 	}
+	p.Bytes, p.Runs = b, e.runs
 }
 
+// fetchEncoder appends to slices that are handed through, which the compiler keeps in registers.
 type fetchEncoder struct {
-	*Parts
 	version  int16
 	flexible bool
+	runs     []Run
 }
 
-func (e *fetchEncoder) int16(v int16) { e.Bytes = binary.BigEndian.AppendUint16(e.Bytes, uint16(v)) }
-func (e *fetchEncoder) int32(v int32) { e.Bytes = binary.BigEndian.AppendUint32(e.Bytes, uint32(v)) }
-func (e *fetchEncoder) int64(v int64) { e.Bytes = binary.BigEndian.AppendUint64(e.Bytes, uint64(v)) }
+func appendInt16(b []byte, v int16) []byte { return binary.BigEndian.AppendUint16(b, uint16(v)) }
+func appendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
+func appendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
 
-func (e *fetchEncoder) uvarint(v int) { e.Bytes = binary.AppendUvarint(e.Bytes, uint64(v)) }
+func appendUvarint(b []byte, v int) []byte {
+	if v < 0x80 { // nearly always
+		return append(b, byte(v))
+	}
+	return binary.AppendUvarint(b, uint64(v))
+}
 
 // length appends how many elements or bytes follow.
-func (e *fetchEncoder) length(n int) {
+func (e *fetchEncoder) length(b []byte, n int) []byte {
 	if e.flexible {
-		e.uvarint(n + 1)
-		return
+		return appendUvarint(b, n+1)
 	}
-	e.int32(int32(n))
+	return appendInt32(b, int32(n))
 }
 
-func (e *fetchEncoder) null() {
+func (e *fetchEncoder) null(b []byte) []byte {
 	if e.flexible {
-		e.uvarint(0)
-		return
+		return append(b, 0)
 	}
-	e.int32(-1)
+	return appendInt32(b, -1)
 }
 
-// noTags ends a flexible structure.
-func (e *fetchEncoder) noTags() {
+// noTags ends a structure.
+func (e *fetchEncoder) noTags(b []byte) []byte {
 	if e.flexible {
-		e.Bytes = append(e.Bytes, 0)
+		return append(b, 0)
 	}
+	return b
 }
 
-func (e *fetchEncoder) topic(t *FetchTopic) {
+func (e *fetchEncoder) topic(b []byte, t *FetchTopic) []byte {
 	switch {
 	case e.version >= 13:
-		e.Bytes = append(e.Bytes, t.ID[:]...)
+		b = append(b, t.ID[:]...)
 	case e.flexible:
-		e.uvarint(len(t.Name) + 1)
-		e.Bytes = append(e.Bytes, t.Name...)
+		b = appendCompactString(b, t.Name)
 	default:
-		e.int16(int16(len(t.Name)))
-		e.Bytes = append(e.Bytes, t.Name...)
+		b = appendInt16(b, int16(len(t.Name)))
+		b = append(b, t.Name...)
 	}
-	e.length(len(t.Partitions))
+	b = e.length(b, len(t.Partitions))
 	for i := range t.Partitions {
-		e.partition(&t.Partitions[i])
+		b = e.partition(b, &t.Partitions[i])
 	}
-	e.noTags()
+	return e.noTags(b)
 }
 
-func (e *fetchEncoder) partition(p *FetchPartition) {
-	e.int32(p.Index)
-	e.int16(p.ErrorCode)
-	e.int64(p.HighWatermark)
-	e.int64(p.LastStableOffset)
+func appendCompactString(b []byte, s string) []byte {
+	return append(appendUvarint(b, len(s)+1), s...)
+}
+
+func (e *fetchEncoder) partition(b []byte, p *FetchPartition) []byte {
+	b = appendInt32(b, p.Index)
+	b = appendInt16(b, p.ErrorCode)
+	b = appendInt64(b, p.HighWatermark)
+	b = appendInt64(b, p.LastStableOffset)
 	if e.version >= 5 {
-		e.int64(p.LogStartOffset)
+		b = appendInt64(b, p.LogStartOffset)
 	}
 	if p.AbortedTransactions == nil {
-		e.null()
+		b = e.null(b)
 	} else {
-		e.length(len(p.AbortedTransactions))
+		b = e.length(b, len(p.AbortedTransactions))
 		for _, a := range p.AbortedTransactions {
-			e.int64(a.ProducerID)
-			e.int64(a.FirstOffset)
-			e.noTags()
+			b = appendInt64(b, a.ProducerID)
+			b = appendInt64(b, a.FirstOffset)
+			b = e.noTags(b)
 		}
 	}
 	if e.version >= 11 {
-		e.int32(p.PreferredReadReplica)
+		b = appendInt32(b, p.PreferredReadReplica)
 	}
-	if p.Records == nil || p.Records.Len() == 0 {
-		e.length(0)
-	} else {
-		e.length(p.Records.Len())
-		e.Runs = append(e.Runs, Run{At: len(e.Bytes), Records: p.Records})
+	n := 0
+	if p.Records != nil {
+		n = p.Records.Len()
+	}
+	b = e.length(b, n)
+	if n > 0 {
+		e.runs = append(e.runs, Run{At: len(b), Records: p.Records})
 	}
 	if e.flexible {
-		e.partitionTags(p)
+		b = e.partitionTags(b, p)
 	}
+	return b
 }
 
 // Sizes of the tagged structures, each with its own, empty, tagged fields.
@@ -218,62 +230,53 @@ const (
 	leaderAndEpochSize = 4 + 4 + 1
 )
 
-func (e *fetchEncoder) partitionTags(p *FetchPartition) {
+func (e *fetchEncoder) partitionTags(b []byte, p *FetchPartition) []byte {
 	count := 0
 	for _, present := range [...]bool{p.DivergingEpoch != nil, p.CurrentLeader != nil, p.SnapshotID != nil} {
 		if present {
 			count++
 		}
 	}
-	e.uvarint(count)
+	b = appendUvarint(b, count)
 	if d := p.DivergingEpoch; d != nil {
-		e.uvarint(0)
-		e.uvarint(epochEndOffsetSize)
-		e.int32(d.Epoch)
-		e.int64(d.EndOffset)
-		e.noTags()
+		b = append(b, 0, epochEndOffsetSize)
+		b = appendInt32(b, d.Epoch)
+		b = append(appendInt64(b, d.EndOffset), 0)
 	}
 	if l := p.CurrentLeader; l != nil {
-		e.uvarint(1)
-		e.uvarint(leaderAndEpochSize)
-		e.int32(l.LeaderID)
-		e.int32(l.LeaderEpoch)
-		e.noTags()
+		b = append(b, 1, leaderAndEpochSize)
+		b = appendInt32(b, l.LeaderID)
+		b = append(appendInt32(b, l.LeaderEpoch), 0)
 	}
 	if s := p.SnapshotID; s != nil {
-		e.uvarint(2)
-		e.uvarint(epochEndOffsetSize)
-		e.int64(s.EndOffset) // here the offset comes first
-		e.int32(s.Epoch)
-		e.noTags()
+		b = append(b, 2, epochEndOffsetSize)
+		b = appendInt64(b, s.EndOffset) // here the offset comes first
+		b = append(appendInt32(b, s.Epoch), 0)
 	}
+	return b
 }
 
-// endpoints appends the one tagged field of the whole response. Kafka's tag 0 belongs to v16, but a client of v12
-// skips it.
-func (e *fetchEncoder) endpoints(nodes []NodeEndpoint) {
+// endpoints appends the tagged fields of the whole response: tag 0, or none.
+func (e *fetchEncoder) endpoints(b []byte, nodes []NodeEndpoint) []byte {
 	if len(nodes) == 0 {
-		e.noTags()
-		return
+		return append(b, 0)
 	}
-	e.uvarint(1)
-	e.uvarint(0)
-	e.uvarint(endpointsSize(nodes))
-	e.uvarint(len(nodes) + 1)
+	b = append(b, 1, 0)
+	b = appendUvarint(b, endpointsSize(nodes))
+	b = appendUvarint(b, len(nodes)+1)
 	for i := range nodes {
 		n := &nodes[i]
-		e.int32(n.NodeID)
-		e.uvarint(len(n.Host) + 1)
-		e.Bytes = append(e.Bytes, n.Host...)
-		e.int32(n.Port)
+		b = appendInt32(b, n.NodeID)
+		b = appendCompactString(b, n.Host)
+		b = appendInt32(b, n.Port)
 		if n.Rack == nil {
-			e.uvarint(0)
+			b = append(b, 0)
 		} else {
-			e.uvarint(len(*n.Rack) + 1)
-			e.Bytes = append(e.Bytes, *n.Rack...)
+			b = appendCompactString(b, *n.Rack)
 		}
-		e.noTags()
+		b = append(b, 0)
 	}
+	return b
 }
 
 func endpointsSize(nodes []NodeEndpoint) int {

@@ -28,8 +28,9 @@ type Conn struct {
 	// The client's name and version by ApiVersions v3 (KIP-511); written by that handler in the connection's reader.
 	SoftwareName, SoftwareVersion string
 
-	// Closed returns a channel that is closed when the peer is gone. The first call while a request is handled starts
-	// watching the socket, so a handler calls it only when it is about to wait. A peer that has sent its next request
-	// already cannot be watched: its end is behind those bytes, and shows when the reply is written.
+	// Closed returns a channel that is closed when the connection is, or within seconds after the peer has left. Asking
+	// while a request is handled has the socket watched, so a handler asks only when it is about to wait. A peer that has
+	// sent its next request already cannot be watched: its end is behind those bytes, and shows when the reply is
+	// written.
 	Closed func() <-chan struct{}
 }
