@@ -73,8 +73,9 @@ type editor struct {
 }
 
 type topicEdit struct {
-	topic   *Topic // own copy until finish
-	changed map[int32]bool // nil for a topic that is new: all of it changed
+	topic   *Topic  // own copy until finish
+	isNew   bool    // then all of it changed
+	changed []int32 // partitions, each perhaps more than once
 }
 
 func newEditor(img *Image, index int64, term int32) *editor {
@@ -114,7 +115,7 @@ func (r TopicRecord) apply(e *editor) error {
 	if other, ok := e.next.Topics.ByID(r.ID); ok {
 		return fmt.Errorf("topic id %s of %s belongs to topic %s", r.ID, r.Name, other.Name)
 	}
-	e.own(&Topic{ID: r.ID, Name: r.Name}, nil)
+	e.own(&Topic{ID: r.ID, Name: r.Name}).isNew = true
 	if mayCollide(r.Name) {
 		e.next.Topics.collisions.set(e.edit, collision{kafka.CollisionKey(r.Name), r.Name}, struct{}{})
 	}
@@ -122,8 +123,8 @@ func (r TopicRecord) apply(e *editor) error {
 }
 
 // own makes t the editor's, to be changed in place until finish.
-func (e *editor) own(t *Topic, changed map[int32]bool) *topicEdit {
-	te := &topicEdit{topic: t, changed: changed}
+func (e *editor) own(t *Topic) *topicEdit {
+	te := &topicEdit{topic: t}
 	e.topics[t.ID] = te
 	e.next.Topics.names.set(e.edit, t.Name, t)
 	e.next.Topics.ids.set(e.edit, t.ID, t)
@@ -159,10 +160,10 @@ func (r PartitionRecord) apply(e *editor) error {
 	}
 	te := e.topics[t.ID]
 	if te == nil {
-		te = e.own(&Topic{ID: t.ID, Name: t.Name, Partitions: slices.Clone(t.Partitions)}, map[int32]bool{})
+		te = e.own(&Topic{ID: t.ID, Name: t.Name, Partitions: slices.Clone(t.Partitions)})
 	}
-	if te.changed != nil {
-		te.changed[r.Partition] = true
+	if !te.isNew {
+		te.changed = append(te.changed, r.Partition)
 	}
 	if int(r.Partition) < len(te.topic.Partitions) {
 		te.topic.Partitions[r.Partition] = r.PartitionRegistration

@@ -48,6 +48,32 @@ func BenchmarkApplyOneChangeOn100kTopics(b *testing.B) {
 	}
 }
 
+// What another start of a broker writes: a record for each of its partitions.
+func BenchmarkApply10000PartitionsOf10Topics(b *testing.B) {
+	var create, change []Record
+	for t := range 10 {
+		id := kafka.UUID{0: byte(t), 15: 200}
+		create = append(create, TopicRecord{id, fmt.Sprint(t)})
+		for p := range int32(1000) {
+			r := PartitionRecord{id, p, PartitionRegistration{Replicas: []kafka.BrokerID{1}, ISR: []kafka.BrokerID{1}, Leader: 1, Directories: make([]kafka.UUID, 1)}}
+			create = append(create, r)
+			r.LeaderEpoch, r.PartitionEpoch = 2, 2
+			change = append(change, r)
+		}
+	}
+	img, _, err := formatted(b).With(create)
+	if err != nil {
+		b.Fatal(err)
+	}
+	entry := AppendEntry(nil, img.Index, change)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := Apply(img, 2, 1, entry); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkByName100kTopics(b *testing.B) {
 	img, _, err := formatted(b).With(bigTopics(100_000))
 	if err != nil {

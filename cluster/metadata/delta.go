@@ -48,7 +48,9 @@ func (e *editor) finish() (*Image, *Delta) {
 		case !had && has:
 			d.TopicsCreated = append(d.TopicsCreated, after)
 		case had && has:
-			d.addTopicChange(before, after, slices.Sorted(maps.Keys(e.topics[id].changed)))
+			changed := e.topics[id].changed
+			slices.Sort(changed)
+			d.addTopicChange(before, after, slices.Compact(changed))
 		}
 	}
 	for id := range e.brokers {

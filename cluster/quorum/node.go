@@ -253,9 +253,16 @@ func (n *Node) restore(pb *raftpb.Snapshot, out *Output) error {
 	return nil
 }
 
+// A snapshot is taken when the log since the last one is four times as large: then snapshots add a quarter to what is
+// written, and a start reads five times the image at most. Below 1 MiB neither is worth a thought.
+const (
+	snapshotGrowth = 4
+	smallSnapshot  = 1 << 20
+)
+
 // maybeSnapshot takes a snapshot when enough was applied since the last one.
 func (n *Node) maybeSnapshot(now time.Time) error {
-	if n.since < n.o.SnapshotBytes {
+	if n.since < min(n.o.SnapshotBytes, max(smallSnapshot, snapshotGrowth*n.storage.size)) {
 		return nil
 	}
 	n.since = 0

@@ -35,7 +35,7 @@ type Options struct {
 	Logger    *slog.Logger
 
 	SegmentBytes  int32  // 0: 8 MiB
-	SnapshotBytes int64  // a snapshot is taken when so many bytes of entries were applied since the last; 0: 20 MiB, as in Kafka
+	SnapshotBytes int64  // a snapshot is taken at the latest when so many bytes of entries were applied since the last; 0: 20 MiB, as in Kafka
 	KeepEntries   uint64 // how many entries below the newest snapshot stay for slow followers; 0: 10,000
 }
 
@@ -115,8 +115,7 @@ func (s *storage) begin(o *Options, snap *snapshot, state *raftState, founded bo
 	if snap == nil {
 		return s.beginAtZero()
 	}
-	s.snap = *snap
-	s.snap.image = nil
+	s.keep(*snap, snap.size)
 	if start := uint64(s.log.StartOffset()); start > snap.index+1 {
 		return nil, &RefusedError{Dir: o.Dir, Reason: fmt.Sprintf("entries between the snapshot, which ends at offset %d, and the log, which begins at %d, are missing", snap.index, start)}
 	}

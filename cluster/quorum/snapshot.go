@@ -23,6 +23,7 @@ type snapshot struct {
 	term  uint64
 	conf  *raftpb.ConfState
 	image *metadata.Image
+	size  int64 // bytes of the file that it was read from
 }
 
 const (
@@ -197,6 +198,7 @@ func readSnapshot(fsys vfs.FS, dir string, index, term uint64) (*snapshot, error
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %s: %w", path, err)
 	}
+	s.size = int64(len(content))
 	return s, nil
 }
 

@@ -35,6 +35,7 @@ type storage struct {
 	log     *log.Log
 	state   raftState
 	snap    snapshot // index 0: none but what offset 0 says; the image is not kept
+	size    int64    // bytes of the newest snapshot
 	builder *batch.Builder
 	tail    []*raftpb.Entry // the log's last entries, without a gap
 	tailLen int             // bytes of their data
@@ -275,9 +276,14 @@ func (s *storage) writeSnapshot(snap snapshot, now time.Time) error {
 	if err := writeFile(s.fs, filepath.Join(s.dir, snapshotName(snap.index, snap.term)), content); err != nil {
 		return err
 	}
-	s.snap = snap
-	s.snap.image = nil
+	s.keep(snap, int64(len(content)))
 	return nil
+}
+
+// keep makes snap the newest snapshot.
+func (s *storage) keep(snap snapshot, size int64) {
+	s.snap, s.size = snap, size
+	s.snap.image = nil
 }
 
 // install makes a leader's snapshot the beginning of the log.
@@ -285,8 +291,7 @@ func (s *storage) install(content []byte, snap snapshot) error {
 	if err := writeFile(s.fs, filepath.Join(s.dir, snapshotName(snap.index, snap.term)), content); err != nil {
 		return err
 	}
-	s.snap = snap
-	s.snap.image = nil
+	s.keep(snap, int64(len(content)))
 	if err := s.restart(); err != nil {
 		return err
 	}
