@@ -288,14 +288,14 @@ func TestWhatIsNotServedClosesWithALine(t *testing.T) {
 		key, version int16
 		log          string
 	}{
-		{999, 0, "999 requests (key 999, version 0) are not served here"},
+		{999, 0, "requests of key 999 are not served here (version 0 was asked)"},
 		{-1, 0, "key -1"},
 		{32767, 0, "key 32767"},
-		{4, 0, "LeaderAndISR requests (key 4, version 0)"},
-		{5, 0, "StopReplica requests"},
-		{6, 0, "UpdateMetadata requests"},
-		{7, 0, "ControlledShutdown requests"},
-		{56, 2, "AlterPartition requests"},
+		{4, 0, "key 4, LeaderAndISR, are"},
+		{5, 0, "StopReplica"},
+		{6, 0, "UpdateMetadata"},
+		{7, 0, "ControlledShutdown"},
+		{56, 2, "AlterPartition"},
 		{3, 99, "Metadata requests of version 99 are not served, but 0 to 13 are"},
 		{3, -1, "Metadata requests of version -1"},
 		{0, 2, "Produce requests of version 2 are not served, but 3 to 13 are"},

@@ -3,7 +3,6 @@ package protocol
 import (
 	"iter"
 	"slices"
-	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -128,11 +127,3 @@ func (a *API) Accepts(version int16) bool { return a.Min <= version && version <
 // Flexible reports whether that version has tagged fields. ApiVersions is asked at versions above the table's, whose
 // header is that of the highest one known.
 func (a *API) Flexible(version int16) bool { return version >= a.firstFlexible }
-
-// KeyName names a key for logs, also those that are not served; the number where it has no name.
-func KeyName(key int16) string {
-	if kmsg.RequestForKey(key) == nil {
-		return strconv.Itoa(int(key))
-	}
-	return kmsg.NameForKey(key)
-}

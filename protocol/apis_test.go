@@ -109,14 +109,6 @@ func TestWhatIsNotInTheTableIsNotFound(t *testing.T) {
 	}
 }
 
-func TestKeysAreNamedInLogs(t *testing.T) {
-	for key, want := range map[int16]string{0: "Produce", 11: "JoinGroup", 999: "999", -1: "-1"} {
-		if got := KeyName(key); got != want {
-			t.Errorf("key %d is called %q, want %q", key, got, want)
-		}
-	}
-}
-
 //go:generate go test . -run DocumentIsCurrent -update
 
 func TestDocumentIsCurrent(t *testing.T) {

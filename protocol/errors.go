@@ -3,6 +3,8 @@ package protocol
 import (
 	"fmt"
 	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // SizeError is a frame whose size no request can have. The connection cannot go on: where the next frame begins is
@@ -19,7 +21,7 @@ func (e *SizeError) Error() string {
 	if e.API != nil {
 		return fmt.Sprintf("a frame of %d bytes is too large: %s requests may have %d", e.Size, e.API.Name, e.Limit)
 	}
-	text := fmt.Sprintf("a frame of %d bytes is none: a request has %d to %d", e.Size, minRequestHeaderSize, e.Limit)
+	text := fmt.Sprintf("a frame of %d bytes cannot be a request, which has %d to %d", e.Size, minRequestHeaderSize, e.Limit)
 	if hint := sniff(e.First); hint != "" {
 		text += "; the peer seems to speak " + hint
 	}
@@ -52,9 +54,17 @@ type UnsupportedError struct {
 // Error names the API and the versions that it is served at.
 func (e *UnsupportedError) Error() string {
 	if e.API == nil {
-		return fmt.Sprintf("%s requests (key %d, version %d) are not served here", KeyName(e.Key), e.Key, e.Version)
+		return fmt.Sprintf("requests of key %d%s are not served here (version %d was asked)", e.Key, keyName(e.Key), e.Version)
 	}
 	return fmt.Sprintf("%s requests of version %d are not served, but %d to %d are", e.API.Name, e.Version, e.API.Min, e.API.Max)
+}
+
+// keyName adds the name of a key that Kafka has and the table has not.
+func keyName(key int16) string {
+	if kmsg.RequestForKey(key) == nil {
+		return ""
+	}
+	return ", " + kmsg.NameForKey(key) + ","
 }
 
 // DecodeError is a request whose bytes are not what its version demands: cut short, or with a length that lies.
@@ -67,7 +77,7 @@ type DecodeError struct {
 
 // Error names the API.
 func (e *DecodeError) Error() string {
-	return fmt.Sprintf("a %s request of version %d cannot be decoded: %v", e.API.Name, e.Version, e.Err)
+	return fmt.Sprintf("the %s request (version %d) cannot be decoded: %v", e.API.Name, e.Version, e.Err)
 }
 
 // Unwrap returns what was wrong.

@@ -11,13 +11,14 @@ type RequestHeader struct {
 }
 
 const (
-	requestHeadSize      = 2 + 2 + 4              // key, version, correlation id
-	minRequestHeaderSize = requestHeadSize + 2    // and a null client id
-	maxResponseHeadSize  = sizeFieldBytes + 4 + 1 // size, correlation id, no tagged fields
+	requestHeadSize      = 2 + 2 + 4           // key, version, correlation id
+	minRequestHeaderSize = requestHeadSize + 2 // and a null client id
 	errShortHeader       = constError("the header ends early")
 	errBadUvarint        = constError("a varint is cut off or too long")
+	errShortBody         = constError("it ends early, or a length in it lies")
 )
 
+// constError is what is wrong with bytes.
 type constError string
 
 func (e constError) Error() string { return string(e) }

@@ -27,8 +27,8 @@ func (a *API) Decode(r kmsg.Request, body []byte) error {
 	} else {
 		err = r.ReadFrom(body)
 	}
-	if err != nil {
-		return &DecodeError{API: a, Version: r.GetVersion(), Size: len(body), Err: err}
+	if err != nil { // kmsg has one error only, whose text speaks of responses
+		return &DecodeError{API: a, Version: r.GetVersion(), Size: len(body), Err: errShortBody}
 	}
 	return nil
 }
