@@ -19,14 +19,9 @@ func (h *Handlers) deleteTopics(r *Request, req *kmsg.DeleteTopicsRequest) Reply
 	for i := range req.Topics {
 		cmd.Topics = append(cmd.Topics, controller.TopicRef{Name: req.Topics[i].Topic, ID: req.Topics[i].TopicID})
 	}
-	reply, err := controller.Reply(nil), error(nil)
-	switch {
-	case h.Config.Topics.DeleteEnabled:
-		reply, err = h.submit(r, req.TimeoutMillis, cmd)
-	case req.Version < 3:
-		err = kafka.Errorf(kafka.InvalidRequest, "Topic deletion is disabled.")
-	default:
-		err = kafka.Errorf(kafka.TopicDeletionDisabled, "Topic deletion is disabled.")
+	reply, err := h.submit(r, req.TimeoutMillis, cmd)
+	if kafka.CodeOf(err) == kafka.TopicDeletionDisabled && req.Version < 3 {
+		err = kafka.Errorf(kafka.InvalidRequest, "%v", err) // which clients of that time know
 	}
 	if err != nil {
 		for _, t := range cmd.Topics {

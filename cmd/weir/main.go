@@ -53,6 +53,7 @@ It is also a client: the other verbs work against any Kafka-compatible broker.
 
 Exit codes: 0 done, 1 failed, 2 wrong command line or configuration.`,
 	},
+		newServeCommand(),
 		newTopicCommand(),
 		newProduceCommand(),
 		newConsumeCommand(),

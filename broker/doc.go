@@ -1,0 +1,12 @@
+// Package broker composes one broker: it owns the network edge and wires everything below it together.
+//
+// Start, in this order, each step undone by the later ones' reverse if one fails: bind the listeners (a port in use must
+// cost nothing), open the logs, start the node of the cluster (which replays the metadata log and, by publish, opens the
+// partitions), register this broker, accept connections. A socket is bound before it is served, so a client that comes
+// early waits in the backlog and is answered when the broker is usable.
+//
+// Stop: connections are drained, the node stops, the logs are flushed and marked clean.
+//
+// Goroutines: one Serve for each listener, one reader for each connection and what Server says of them, the tasks of
+// log.Store and the loops of cluster.Node. Run owns and waits for all of them.
+package broker

@@ -1,0 +1,68 @@
+package broker
+
+import (
+	"context"
+
+	"weir/cluster"
+	"weir/cluster/controller"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// startNode opens the metadata log and registers this broker. When it returns, the partitions of the image are open and
+// clients can be served.
+func (b *Broker) startNode(ctx context.Context) error {
+	node := cluster.New(cluster.Options{
+		FS: b.FS, Clock: b.Clock, Logger: b.Logger,
+		MetadataDir: b.store.MetadataDir(), DirectoryID: b.store.DirectoryIDs()[b.store.MetadataDir()], ClusterID: b.store.ClusterID(), Self: b.Config.NodeID,
+		Registration:   b.registration(),
+		Settings:       b.controllerSettings(),
+		SessionTimeout: b.Config.Cluster.SessionTimeout,
+		Failed:         b.fail,
+	})
+	node.Subscribe(b.publish())
+	if err := node.Start(ctx); err != nil {
+		return err
+	}
+	b.node = node
+	if self, ok := node.Image().Brokers.ByID(b.Config.NodeID); ok {
+		b.store.SetBrokerEpoch(self.Epoch)
+	}
+	return nil
+}
+
+func (b *Broker) controllerSettings() controller.Settings {
+	return controller.Settings{
+		NumPartitions:            b.Config.Topics.NumPartitions,
+		DefaultReplicationFactor: b.Config.Topics.DefaultReplicationFactor,
+		MinInSyncReplicas:        b.Config.TopicConfig(nil, nil, nil).MinInsyncReplicas,
+		DeleteTopicEnable:        b.Config.Topics.DeleteEnabled,
+		Config:                   b.Config,
+	}
+}
+
+// registration is what this incarnation says of itself. It names the epoch of the one before only where the logs are
+// known to be whole: that one stopped cleanly, or was killed while the machine stayed up (R7).
+func (b *Broker) registration() cluster.Registration {
+	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.bound), Rack: b.Config.Rack, PreviousEpoch: -1}
+	for _, info := range b.store.Dirs() {
+		r.Directories = append(r.Directories, info.ID)
+	}
+	if epoch, clean := b.store.CleanShutdown(); clean {
+		r.PreviousEpoch = epoch
+	}
+	return r
+}
+
+// publish returns the subscriber that makes a change of the metadata known to this broker's parts, in one fixed order:
+// replicas first, since coordinators will be the leaders of their partitions.
+func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
+	first := true
+	return func(delta *metadata.Delta, img *metadata.Image) {
+		b.replicas.Apply(delta, img)
+		if first {
+			b.replicas.SetStraysAside()
+			first = false
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/broker"
+	"weir/broker/config"
+	"weir/internal/clock"
+	"weir/internal/metrics"
+	"weir/internal/vfs"
+)
+
+// processStart is as near to exec as a program can be.
+var processStart = time.Now()
+
+type serveFlags struct {
+	file      string
+	overrides []string
+	listen    string
+	dataDir   string
+	portsFile string
+}
+
+func newServeCommand() *cobra.Command {
+	var flags serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a broker",
+		Long: `Run a broker until SIGTERM or SIGINT; a second signal ends it at once.
+
+Without any setting it listens on localhost:9092 only and keeps its data in the user's data folder
+($XDG_DATA_HOME/weir, else ~/.local/share/weir).
+
+Settings have Kafka's names. They come from, later ones winning: defaults, the file of --config (Kafka's
+server.properties, as it is), variables KAFKA_* (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --override, and
+--listen and --data-dir. A wrong setting ends with exit code 2 before anything is touched.`,
+		Example: `  weir serve
+  weir serve --listen 127.0.0.1:9192 --data-dir /tmp/weir
+  weir serve --config server.properties --override num.partitions=3`,
+		Args: positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.ErrOrStderr(), &flags) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&flags.file, "config", "c", "", "read settings from this `file` (server.properties)")
+	f.StringArrayVar(&flags.overrides, "override", nil, "set `name=value`; may be given often")
+	f.StringVar(&flags.listen, "listen", "", "listen on `host:port`; port 0 takes any free one")
+	f.StringVar(&flags.dataDir, "data-dir", "", "keep data in this `folder`")
+	f.StringVar(&flags.portsFile, "ports-file", "", "when ready, write the bound addresses to this `file` as JSON")
+	return cmd
+}
+
+// serve runs a broker until ctx ends.
+func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
+	settings, warnings, err := config.Load(config.Inputs{File: flags.file, Env: os.Environ(), Overrides: flags.overrides,
+		Listen: flags.listen, DataDir: flags.dataDir, Host: config.LocalHost()})
+	if err != nil {
+		return usageLine(err)
+	}
+	logger := newLogger(stderr, settings.LogLevel)
+	for _, line := range warnings.Lines() {
+		logger.Warn(line)
+	}
+	b, err := broker.Open(ctx, broker.Options{Config: settings, FS: vfs.OS(), Clock: clock.System(), Logger: logger, Metrics: metrics.NewRegistry(),
+		Memory: limitMemory()})
+	if err != nil {
+		var bind *broker.BindError
+		if errors.As(err, &bind) {
+			return usageLine(err)
+		}
+		return err
+	}
+	if flags.portsFile != "" {
+		if err := writePorts(flags.portsFile, b); err != nil {
+			return errors.Join(fmt.Errorf("write the ports: %w", err), b.Close())
+		}
+	}
+	logger.Info("Kafka Server started", "listeners", strings.Join(b.Advertised(), ","), "data", strings.Join(settings.DataDirs, ","),
+		"cluster", b.ClusterID(), "node", settings.NodeID, "fsync", settings.FsyncPolicy, "took", time.Since(processStart).Round(time.Microsecond))
+	return b.Run(ctx)
+}
+
+// usageLine is an error in what the operator gave: exit code 2, without pointing to the help.
+func usageLine(err error) error { return &exitError{err: err, code: exitUsage} }
+
+func newLogger(w io.Writer, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return slog.New(slog.NewTextHandler(w, options))
+		}
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// ports is what --ports-file holds.
+type ports struct {
+	Listeners map[string]string `json:"listeners"` // listener name → address that is bound
+	ClusterID string            `json:"cluster_id"`
+	PID       int               `json:"pid"`
+}
+
+// writePorts appears at once and whole, so that who waits for the file never reads half of it.
+func writePorts(path string, b *broker.Broker) error {
+	data, err := json.Marshal(ports{Listeners: b.Bound(), ClusterID: b.ClusterID(), PID: os.Getpid()})
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(append(data, '\n'))
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
