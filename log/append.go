@@ -180,7 +180,7 @@ func (l *Log) writeLocked(b []byte, baseOffset, lastOffset, maxTimestamp int64) 
 	seg := l.segments.Load().active()
 	if why := seg.rollReason(c, int64(len(b)), maxTimestamp, lastOffset, l.clock.Now); why != "" {
 		var err error
-		if seg, err = l.rollLocked(max(baseOffset, l.endOffset.Load()), why); err != nil {
+		if seg, err = l.rollLocked(l.rollBase(baseOffset, lastOffset), why); err != nil {
 			return l.fail(err)
 		}
 	}

@@ -119,6 +119,10 @@ func readCheckpoint(fsys vfs.FS, path string, fields int, entry func(line int, f
 	if err != nil {
 		return brokenLine(path, 2, "number of entries %v", err)
 	}
+	if len(rest) > 0 && rest[len(rest)-1] != '\n' {
+		// Cut within a line: the last number may lack digits, and still look right.
+		return brokenLine(path, bytes.Count(content, []byte("\n"))+1, "the line has no end")
+	}
 	line := 2
 	for ; len(rest) > 0; line++ {
 		var text []byte

@@ -46,7 +46,7 @@ func TestOffsetCheckpointsThatAreNone(t *testing.T) {
 	}{
 		{"", 0}, // as Kafka makes it
 		{"0\n0\n", 0},
-		{"0\n1\norders 1 304", 0},
+		{"0\n1\norders 1 304", 3},
 		{"0\n1\norders  1\t304\n", 0},
 		{"0\n", 2},
 		{"1\n0\n", 1},

@@ -178,12 +178,21 @@ func (d *dataDir) checkpointStarts() error {
 	defer d.writing.Unlock()
 	d.startsChanged.Store(false)
 	starts := copyOf(d.kept.starts)
-	for _, l := range d.logs() {
+	logs := d.logs()
+	for _, l := range logs {
 		if start := l.startOffset.Load(); start > l.segments.Load().all[0].baseOffset {
 			starts[l.tp] = start
+		} else {
+			delete(starts, l.tp)
 		}
 	}
-	return WriteOffsetCheckpoint(d.store.fs, d.pathOf(LogStartOffsetCheckpoint), starts, true)
+	if err := WriteOffsetCheckpoint(d.store.fs, d.pathOf(LogStartOffsetCheckpoint), starts, true); err != nil {
+		return err
+	}
+	for _, l := range logs {
+		l.savedStart.Store(starts[l.tp])
+	}
+	return nil
 }
 
 // checkpointHighWatermarks writes the high watermarks. They are not worth a sync: what a power cut leaves is a lower one,

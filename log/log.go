@@ -78,6 +78,7 @@ type Log struct {
 	reported       atomic.Bool // Failed was called
 	closed         atomic.Bool
 	savedPoint     atomic.Int64 // the recovery point that a checkpoint file has
+	savedStart     atomic.Int64 // likewise the start offset
 	unsavedBytes   atomic.Int64 // synced since, with OwnCheckpoints
 	lossy          atomic.Bool  // see Lossy
 	truncations    atomic.Int64 // counts them: who was at work meanwhile does not claim, or look for, what was cut off

@@ -53,6 +53,7 @@ func newLog(o Options) *Log {
 	l.mu.names = map[string]int{}
 	l.mu.truncatingTo = math.MaxInt64
 	l.savedPoint.Store(o.RecoveryPoint)
+	l.savedStart.Store(o.StartOffset)
 	l.config.Store(&o.Config)
 	l.topicID.Store(&o.TopicID)
 	l.segments.Store(&segmentSet{})

@@ -28,6 +28,9 @@ func (r Records) Len() int { return r.len }
 // ReadAt reads from byte off of the run; a full read or an error. io.EOF at the run's end, as io.ReaderAt says; a follower
 // that truncated the log meanwhile makes io.ErrUnexpectedEOF.
 func (r Records) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
 	if off < 0 || off >= int64(r.len) {
 		return 0, io.EOF
 	}

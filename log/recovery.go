@@ -2,8 +2,10 @@ package log
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"weir/internal/kafka"
 	"weir/protocol/batch"
@@ -27,13 +29,15 @@ type recovery struct {
 	set   *segmentSet
 	point int64 // the recovery point
 	next  int64 // the offset after the last batch that was read
+	epoch int32 // of the last batch that was read
 	lossy bool  // something below the recovery point was cut
 
 	epochsLost bool  // the leader epochs are to be made again from all batches
 	txnsFrom   int64 // the transaction indexes are to be made again from here on
-}
+	indexEnd   int64 // an index file has, or had, an entry for an offset below this and none for a higher one
 
-var errOffsetsGoBack = errors.New("its offsets do not follow those before it")
+	snapshotsGone bool // there were snapshots of an end that the log has not got
+}
 
 // recover opens the segments with these base offsets.
 func (l *Log) recover(bases []int64) error {
@@ -46,7 +50,7 @@ func (l *Log) recover(bases []int64) error {
 	if len(bases) == 0 {
 		return l.beginLocked()
 	}
-	r := &recovery{log: l, set: &segmentSet{}, point: l.opts.RecoveryPoint, txnsFrom: math.MaxInt64}
+	r := &recovery{log: l, set: &segmentSet{}, point: l.opts.RecoveryPoint, epoch: -1, txnsFrom: math.MaxInt64}
 	if err := r.describe(bases); err != nil {
 		return err
 	}
@@ -60,7 +64,14 @@ func (l *Log) recover(bases []int64) error {
 	if err := r.producers(); err != nil {
 		return err
 	}
-	return r.seal()
+	if err := r.seal(); err != nil {
+		return err
+	}
+	if !l.opts.CleanShutdown {
+		r.noteNames()
+		return r.forgetTheLost()
+	}
+	return nil
 }
 
 // beginLocked makes the first segment of a new log.
@@ -114,7 +125,8 @@ func (r *recovery) describe(bases []int64) error {
 
 // scan reads the batches from the recovery point to the end, or, after a stop in good order, from the last index entry.
 func (r *recovery) scan() error {
-	first := r.set.floor(r.point)
+	// One that ends at the recovery point was perhaps sealed after that was reached: then its indexes are not durable yet.
+	first := r.set.floor(r.point - 1)
 	if r.log.opts.CleanShutdown {
 		first = len(r.set.all) - 1
 	}
@@ -126,6 +138,11 @@ func (r *recovery) scan() error {
 		}
 	}
 	for i := first; i < len(r.set.all); i++ {
+		if base := r.set.all[i].baseOffset; i > first && base > r.next && r.next >= r.point {
+			// A power cut took the end of one segment and left the next. (Below the recovery point it is a gap that compaction
+			// left.)
+			return r.cut(i-1, fmt.Errorf("segment %d follows offset %d", base, r.next-1))
+		}
 		if err := r.scanSegment(i, i == first); err != nil {
 			return err
 		}
@@ -168,7 +185,10 @@ func (r *recovery) scanSegment(i int, first bool) error {
 		return err
 	}
 	r.next = max(r.next, start.offset)
-	seg.tail.Store(newTail(start.offset, start.pos))
+	seg.tail.Store(&tail{}) // where the batch before the first ended is not known
+	if start.pos == 0 {
+		seg.tail.Load().add(start.offset, 0)
+	}
 	seg.end.Store(start.pos)
 	s := newScanner(file, start.pos, size)
 	defer s.release()
@@ -176,8 +196,8 @@ func (r *recovery) scanSegment(i int, first bool) error {
 	for {
 		at := s.pos
 		h, b, err := s.nextStored()
-		if err == nil && (h.BaseOffset < r.next || !seg.fitsRelative(h.LastOffset())) {
-			err = &batch.CorruptError{BaseOffset: h.BaseOffset, Reason: errOffsetsGoBack}
+		if err == nil {
+			err = r.follows(seg, &h)
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -188,14 +208,27 @@ func (r *recovery) scanSegment(i int, first bool) error {
 		case err != nil:
 			return err
 		}
-		r.next = h.NextOffset()
+		r.next, r.epoch = h.NextOffset(), h.LeaderEpoch
 		end := seg.add(&h, int64(len(b)), interval)
 		seg.end.Store(end)
 		seg.tail.Load().add(h.NextOffset(), end)
 		if l.mu.epochs.ForOffset(h.BaseOffset) != kafka.LeaderEpoch(h.LeaderEpoch) {
+			l.mu.epochs.TruncateFromEnd(h.BaseOffset) // what the file says from here on is of another time
 			l.mu.epochs.Assign(kafka.LeaderEpoch(h.LeaderEpoch), h.BaseOffset)
 		}
 	}
+}
+
+// follows checks that a batch goes on where the one before it ended. What was cut off once, and came back because the
+// truncation was lost, has the epoch of an older leader.
+func (r *recovery) follows(seg *segment, h *batch.Header) error {
+	switch {
+	case h.BaseOffset < r.next || !seg.fitsRelative(h.LastOffset()):
+		return &batch.CorruptError{BaseOffset: h.BaseOffset, Reason: fmt.Errorf("it follows offset %d in a segment that begins at %d", r.next-1, seg.baseOffset)}
+	case h.LeaderEpoch >= 0 && h.LeaderEpoch < r.epoch:
+		return &batch.CorruptError{BaseOffset: h.BaseOffset, Reason: fmt.Errorf("its leader epoch %d follows %d", h.LeaderEpoch, r.epoch)}
+	}
+	return nil
 }
 
 // scanStart prepares the indexes of a segment for the scan, and says where that begins.
@@ -213,6 +246,7 @@ func (r *recovery) scanStart(seg *segment, first bool) (boundary, error) {
 	}
 	seg.newIndexes()
 	r.txnsFrom = min(r.txnsFrom, seg.baseOffset)
+	r.indexEnd = math.MaxInt64
 	return start, nil
 }
 
@@ -252,6 +286,15 @@ func (r *recovery) trustedEntry(seg *segment) (boundary, error) {
 		return at, nil
 	}
 	r.txnsFrom = at.offset
+	lastEntry, err := seg.index.offsets.Last()
+	if err != nil {
+		return at, err
+	}
+	lastTime, err := seg.index.times.Last()
+	if err != nil {
+		return at, err
+	}
+	r.indexEnd = max(r.indexEnd, lastEntry.Offset+1, lastTime.Offset+1)
 	return at, seg.truncateIndexesLocked(entry.Offset+1, at.offset)
 }
 
@@ -260,6 +303,35 @@ func (r *recovery) finishSegment(i int) {
 	if i < len(r.set.all)-1 {
 		r.log.mu.unsynced = append(r.log.mu.unsynced, r.set.all[i])
 	}
+}
+
+// noteNames has the next sync make durable what the process before had written, but perhaps not synced when it was killed.
+func (r *recovery) noteNames() {
+	l := r.log
+	for _, seg := range append(slices.Clip(l.mu.unsynced), l.segments.Load().active()) {
+		l.noteNameLocked(segmentName(seg.baseOffset, logSuffix))
+		l.noteNameLocked(segmentName(seg.baseOffset, txnIndexSuffix))
+	}
+	for _, offset := range l.mu.snapshots {
+		l.noteNameLocked(segmentName(offset, snapshotSuffix))
+	}
+	for _, name := range []string{leaderEpochCheckpoint, partitionMetadataFile, ownName} {
+		l.noteNameLocked(name)
+	}
+}
+
+// forgetTheLost makes durable that the small files no longer tell of batches that a power cut took: otherwise another one
+// may bring back index entries or a snapshot that do not fit what was appended since. Where nothing was lost, and after
+// kill -9, there is nothing to do.
+func (r *recovery) forgetTheLost() error {
+	l, active := r.log, r.log.segments.Load().active()
+	if r.indexEnd <= l.endOffset.Load() && !r.snapshotsGone || l.opts.noSync {
+		return nil
+	}
+	if err := active.flushIndexes(); err != nil {
+		return err
+	}
+	return errors.Join(active.syncIndexes(), l.fs.SyncDir(l.dir))
 }
 
 // seal completes the indexes of the segments that were scanned, but for the active one.
@@ -285,24 +357,36 @@ func (r *recovery) tear(i int, pos, size int64, h batch.Header, cause error) err
 		}
 		r.lossy = true
 	}
-	l.logger.Warn("log is cut before what is no batch", "path", seg.file.path, "pos", pos, "bytes", size-pos,
-		"end", r.next, "recovery point", r.point, "err", cause)
+	l.logger.Warn("log is cut before what is no batch", "path", seg.file.path, "pos", pos, "bytes", size-pos, "end", r.next,
+		"recovery point", r.point, "err", cause)
+	return r.cut(i, cause)
+}
+
+// cut ends the log where segment i ends, as far as it was read. It is durable: as after any truncation, what is cut off
+// must not come back behind what is appended now.
+func (r *recovery) cut(i int, cause error) error {
+	l := r.log
 	for j := len(r.set.all) - 1; j > i; j-- {
-		// Written after the torn batch, so above the recovery point too: a log without a hole ends before it.
-		l.logger.Warn("segment behind the end is removed", "path", r.set.all[j].file.path)
+		// It was written after what is missing, so it is above the recovery point too.
+		l.logger.Warn("segment behind the end is removed", "path", r.set.all[j].file.path, "end", r.next, "err", cause)
 		if err := l.removeSegment(r.set.all[j]); err != nil {
 			return err
 		}
 	}
 	r.set = &segmentSet{all: r.set.all[: i+1 : i+1]}
 	l.segments.Store(r.set)
+	l.mu.unsynced = without(l.mu.unsynced, r.set.all[i:])
+	seg := r.set.active()
 	seg.next.Store(0)
 	file, err := seg.file.acquire()
 	if err != nil {
 		return err
 	}
 	defer file.release()
-	return file.Truncate(pos)
+	if err := file.Truncate(seg.end.Load()); err != nil || l.opts.noSync {
+		return err
+	}
+	return errors.Join(file.Datasync(), l.fs.SyncDir(l.dir))
 }
 
 // settle publishes the offsets that the batches and the checkpoints give.
@@ -339,9 +423,11 @@ func (r *recovery) settle() error {
 func (r *recovery) producers() error {
 	l := r.log
 	end := l.endOffset.Load()
+	before := len(l.mu.snapshots)
 	if err := l.removeSnapshotsLocked(func(offset int64) bool { return offset > end }); err != nil {
 		return err
 	}
+	r.snapshotsGone = len(l.mu.snapshots) < before
 	from := min(r.txnsFrom, end)
 	if err := l.loadProducersLocked(l.mu.producers, from); err != nil {
 		return err

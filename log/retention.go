@@ -150,7 +150,7 @@ func (l *Log) moveStartLocked(offset int64) error {
 	if l.data != nil {
 		l.data.startsChanged.Store(true)
 	} else if l.opts.OwnCheckpoints {
-		if err := l.writeOwnCheckpoint(LogStartOffsetCheckpoint, offset, false); err != nil {
+		if err := l.saveOwnStart(false); err != nil {
 			return err
 		}
 		l.noteNameLocked(LogStartOffsetCheckpoint)

@@ -27,6 +27,15 @@ func (l *Log) rollLocked(baseOffset int64, why string) (*segment, error) {
 	return seg, nil
 }
 
+// rollBase is where a segment begins that takes batches from baseOffset to lastOffset: where the log ends, so that recovery
+// can tell a hole between segments from a gap between batches; or with the batches, if they are too far from there.
+func (l *Log) rollBase(baseOffset, lastOffset int64) int64 {
+	if end := l.endOffset.Load(); lastOffset-end <= maxRelativeOffset {
+		return end
+	}
+	return baseOffset
+}
+
 // createSegmentLocked makes an empty segment.
 func (l *Log) createSegmentLocked(baseOffset int64) (*segment, error) {
 	seg := newSegment(l, baseOffset)

@@ -19,9 +19,7 @@ func (s *segment) add(h *batch.Header, size int64, interval int32) (end int64) {
 		s.firstTimestamp, s.firstTimestampRead = h.MaxTimestamp, true
 	}
 	s.index.Lock()
-	if h.MaxTimestamp > s.index.maxTimestamp {
-		s.index.maxTimestamp, s.index.maxTimestampOffset = h.MaxTimestamp, h.LastOffset()
-	}
+	s.noteTimeLocked(h)
 	if s.bytesSinceIndexEntry > int64(interval) {
 		s.index.offsets.Append(h.LastOffset(), pos)
 		s.index.times.Append(s.index.maxTimestamp, s.index.maxTimestampOffset)
@@ -164,13 +162,13 @@ func (s *segment) lookup(offset int64) (OffsetPosition, error) {
 	return s.index.offsets.Lookup(offset)
 }
 
-// find returns the batch that holds offset: the boundary where it begins. In a gap it is the next batch; above the last
-// batch, the segment's end.
+// find returns where the batch begins that holds offset: in a gap it is the next batch, above the last batch the segment's
+// end. The boundary's offset is where the batch before ended.
 func (s *segment) find(offset int64) (boundary, error) {
 	if b, ok := s.tail.Load().at(offset); ok {
 		return b, nil
 	}
-	from, err := s.lookup(offset)
+	from, err := s.lookup(offset - 1) // so that it is not yet the batch itself
 	if err != nil {
 		return boundary{}, err
 	}
@@ -186,7 +184,7 @@ func (s *segment) find(offset int64) (boundary, error) {
 	if err != nil {
 		return boundary{}, err
 	}
-	if from, err = s.lookup(offset); err != nil {
+	if from, err = s.lookup(offset - 1); err != nil {
 		return boundary{}, err
 	}
 	return s.seek(from.Position, offset)
@@ -209,11 +207,11 @@ func (s *segment) seek(pos, offset int64) (boundary, error) {
 		if err != nil {
 			return boundary{}, err
 		}
-		if at == pos && pos > 0 && h.BaseOffset > offset {
+		if at == pos && pos > 0 && h.LastOffset() >= offset {
 			return boundary{}, ErrCorrupt{Path: s.path(indexSuffix), Pos: pos, Err: errors.New("entry is not below its batch")}
 		}
 		if h.LastOffset() >= offset {
-			return boundary{h.BaseOffset, at}, nil
+			return boundary{next, at}, nil
 		}
 		next = h.NextOffset()
 	}
@@ -296,14 +294,44 @@ func (s *segment) syncIndexes() error {
 	return errors.Join(offsets.Sync(), times.Sync(), txns.Sync())
 }
 
-// truncateIndexes drops what belongs to batches at or above offset. The segment is the active one from now on.
-func (s *segment) truncateIndexes(offset int64) error {
+// truncateIndexes drops what belongs to batches at or above offset, which is at byte end. The segment is the active one
+// from now on. What the batches behind the last entry add to the newest time is read from them.
+func (s *segment) truncateIndexes(offset, end int64) error {
 	s.index.Lock()
 	defer s.index.Unlock()
 	if err := s.openIndexesLocked(); err != nil {
 		return err
 	}
-	return s.truncateIndexesLocked(offset, offset)
+	if err := s.truncateIndexesLocked(offset, offset); err != nil {
+		return err
+	}
+	last, err := s.index.offsets.Last()
+	if err != nil {
+		return err
+	}
+	s.bytesSinceIndexEntry = end - last.Position
+	w, err := s.walk(last.Position, end)
+	if err != nil {
+		return err
+	}
+	defer w.release()
+	for {
+		h, err := w.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.noteTimeLocked(&h)
+	}
+}
+
+// noteTimeLocked takes note of a batch's newest time.
+func (s *segment) noteTimeLocked(h *batch.Header) {
+	if h.MaxTimestamp > s.index.maxTimestamp {
+		s.index.maxTimestamp, s.index.maxTimestampOffset = h.MaxTimestamp, h.LastOffset()
+	}
 }
 
 func (s *segment) truncateIndexesLocked(offset, txnOffset int64) error {

@@ -59,6 +59,7 @@ func (l *Log) readOwnCheckpoints() {
 	l.opts.RecoveryPoint = read(RecoveryPointCheckpoint)
 	l.opts.StartOffset = read(LogStartOffsetCheckpoint)
 	l.savedPoint.Store(l.opts.RecoveryPoint)
+	l.savedStart.Store(l.opts.StartOffset)
 }
 
 // writeOwnCheckpoint writes one of them.
@@ -75,17 +76,34 @@ func (l *Log) saveOwnPoint(durable bool) error {
 	return nil
 }
 
-// saveRecoveryPoint writes the recovery point down, if what was written last is above offset. A truncation does that before
-// it begins: otherwise a power cut would leave a recovery point above what was written after the truncation, which would be
-// taken for durable. No lock is held.
-func (l *Log) saveRecoveryPoint(offset int64) error {
-	switch {
-	case l.savedPoint.Load() <= offset:
-		return nil
-	case l.data != nil:
-		return l.data.checkpointRecovery()
-	case l.opts.OwnCheckpoints:
-		return l.saveOwnPoint(true)
+// saveCheckpoints writes recovery point and start offset down durably, if what was written last is above offset. No lock
+// is held.
+func (l *Log) saveCheckpoints(offset int64) error {
+	var err error
+	if l.savedPoint.Load() > offset {
+		switch {
+		case l.data != nil:
+			err = l.data.checkpointRecovery()
+		case l.opts.OwnCheckpoints:
+			err = l.saveOwnPoint(true)
+		}
 	}
+	if err == nil && l.savedStart.Load() > offset {
+		switch {
+		case l.data != nil:
+			err = l.data.checkpointStarts()
+		case l.opts.OwnCheckpoints:
+			err = l.saveOwnStart(true)
+		}
+	}
+	return err
+}
+
+func (l *Log) saveOwnStart(durable bool) error {
+	start := l.startOffset.Load()
+	if err := l.writeOwnCheckpoint(LogStartOffsetCheckpoint, start, durable); err != nil {
+		return err
+	}
+	l.savedStart.Store(start)
 	return nil
 }

@@ -2,7 +2,9 @@ package log
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -136,7 +138,7 @@ func (s *Store) claimDirs() error {
 		}
 	}
 	for _, d := range s.dirs {
-		err := s.fs.MkdirAll(d.path, 0o755)
+		err := s.makeDir(d.path)
 		if err == nil {
 			err = d.takeLock()
 		}
@@ -150,6 +152,23 @@ func (s *Store) claimDirs() error {
 		}
 	}
 	return nil
+}
+
+// makeDir makes a directory, and its parents, so that a power cut does not take them with all that is in them.
+func (s *Store) makeDir(path string) error {
+	if _, err := s.fs.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := s.makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := s.fs.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	return s.fs.SyncDir(parent)
 }
 
 // identifyDirs agrees on the cluster id, and checks that all directories belong to it and to this node.

@@ -2,9 +2,9 @@ package log
 
 import "sync/atomic"
 
-// boundary is a place in a segment where a batch begins, or where the last one ends.
+// boundary is a place in a segment between two batches.
 type boundary struct {
-	offset int64 // of the batch's first record, or the log's end
+	offset int64 // the first after the batch before; the batch behind begins there, or above if there is a gap
 	pos    int64 // in bytes from the segment's start
 }
 

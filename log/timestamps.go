@@ -21,60 +21,80 @@ type OffsetAndTimestamp struct {
 // stable offset. Batches with log append time count with that.
 func (l *Log) OffsetForTimestamp(ts, limit int64) (at OffsetAndTimestamp, found bool, err error) {
 	return l.findTime(func(set *segmentSet) (OffsetAndTimestamp, bool, error) {
-		start := l.startOffset.Load()
-		for _, seg := range set.all[set.floor(start):] {
-			if seg.baseOffset >= limit {
-				break
-			}
-			newest, err := seg.newest()
-			if err != nil {
-				return OffsetAndTimestamp{}, false, err
-			}
-			if newest.Timestamp < ts {
-				continue
-			}
-			at, found, err := seg.firstAtOrAfter(ts, start, limit)
-			if found || err != nil {
-				return at, found, err
-			}
-		}
-		return OffsetAndTimestamp{}, false, nil
+		return l.firstAtOrAfter(set, ts, limit)
 	})
+}
+
+func (l *Log) firstAtOrAfter(set *segmentSet, ts, limit int64) (at OffsetAndTimestamp, found bool, err error) {
+	start := l.startOffset.Load()
+	for _, seg := range set.all[set.floor(start):] {
+		if seg.baseOffset >= limit {
+			break
+		}
+		newest, err := seg.newest()
+		if err != nil {
+			return at, false, err
+		}
+		if newest.Timestamp < ts {
+			continue
+		}
+		if at, found, err := seg.firstAtOrAfter(ts, start, limit); found || err != nil {
+			return at, found, err
+		}
+	}
+	return at, false, nil
 }
 
 // MaxTimestamp finds the first record that has the latest time of all (ListOffsets -3, KIP-734).
 func (l *Log) MaxTimestamp() (at OffsetAndTimestamp, found bool, err error) {
 	return l.findTime(func(set *segmentSet) (OffsetAndTimestamp, bool, error) {
 		start := l.startOffset.Load()
-		var holder *segment
-		latest := TimestampOffset{Timestamp: batch.NoTimestamp}
+		latest := batch.NoTimestamp
 		for _, seg := range set.all[set.floor(start):] {
-			newest, err := seg.newest()
+			newest, err := seg.newestFrom(start)
 			if err != nil {
 				return OffsetAndTimestamp{}, false, err
 			}
-			if newest.Timestamp > latest.Timestamp {
-				holder, latest = seg, newest
-			}
+			latest = max(latest, newest)
 		}
-		if holder == nil {
+		if latest == batch.NoTimestamp {
 			return OffsetAndTimestamp{}, false, nil
 		}
-		// The index knows the last offset of the batch that has it.
-		from, err := holder.find(latest.Offset)
-		if err != nil {
-			return OffsetAndTimestamp{}, false, err
-		}
-		b, err := holder.readBatch(from.pos)
-		if err != nil {
-			return OffsetAndTimestamp{}, false, err
-		}
-		offset, timestamp, ok, err := batch.OffsetOfMaxTimestamp(b)
-		if err != nil {
-			err = ErrCorrupt{Path: holder.file.path, Pos: from.pos, Err: err}
-		}
-		return OffsetAndTimestamp{Offset: max(offset, start), Timestamp: timestamp}, ok, err
+		return l.firstAtOrAfter(set, latest, l.endOffset.Load())
 	})
+}
+
+// newestFrom is the time of the newest record that is not below start.
+func (s *segment) newestFrom(start int64) (int64, error) {
+	if start <= s.baseOffset {
+		newest, err := s.newest()
+		return newest.Timestamp, err
+	}
+	// Records were deleted up to within the segment: the index may tell of one of those.
+	newest := batch.NoTimestamp
+	from, err := s.find(start)
+	if err != nil {
+		return newest, err
+	}
+	err = s.scan(from.pos, func(h *batch.Header, pos int64, b []byte) error {
+		if h.MaxTimestamp <= newest {
+			return nil
+		}
+		if h.BaseOffset >= start {
+			newest = h.MaxTimestamp
+			return nil
+		}
+		for r, err := range batch.Records(b) {
+			if err != nil {
+				return ErrCorrupt{Path: s.file.path, Pos: pos, Err: err}
+			}
+			if h.RecordOffset(r) >= start {
+				newest = max(newest, h.RecordTimestamp(r))
+			}
+		}
+		return nil
+	})
+	return newest, err
 }
 
 // findTime runs a look-up on the segments there are, again if a segment goes meanwhile, and adds the leader epoch.

@@ -10,58 +10,87 @@ import (
 )
 
 // TruncateTo cuts everything at and above offset off. If offset lies inside a batch, that batch goes as a whole, and the
-// log still ends at offset. Leader epochs that begin at or above offset are forgotten even if the log ends below it: a
-// follower may have been told of an epoch that has no records yet (KAFKA-10706). The high watermark and the recovery
+// log ends below offset, where the batch before it ends: so a follower fetches again what went with the batch (Kafka's log
+// then ends at offset, with a gap). Leader epochs that begin at or above offset are forgotten even if the log ends below
+// it: a follower may have been told of an epoch that has no records yet (KAFKA-10706). The high watermark and the recovery
 // point move back with the end.
 //
-// A crash in between leaves a log that ends somewhere between offset and the old end: the highest segments go first. The
-// replica truncates again when it meets its leader.
+// When it returns, the truncation is durable: a power cut must not bring back what was cut off behind what was appended
+// since, which would make a log that never was. A crash in between leaves a log that ends somewhere between offset and the
+// old end: the highest segments go first. The replica truncates again when it meets its leader.
 func (l *Log) TruncateTo(offset int64) error {
-	return l.truncating(offset, func() error { return l.truncateLocked(offset) })
+	return l.truncating(offset, func(end int64) (cut bool, err error) {
+		set := l.segments.Load()
+		switch {
+		case offset >= l.endOffset.Load():
+			l.mu.epochs.TruncateFromEnd(offset)
+			return false, l.flushEpochsLocked()
+		case offset < set.all[0].baseOffset:
+			return true, l.truncateFullyLocked(offset)
+		}
+		return true, l.cutLocked(set, end)
+	})
 }
 
-// truncating runs a truncation to offset under the log lock, once no checkpoint has a recovery point above it any more.
-func (l *Log) truncating(offset int64, truncate func() error) error {
-	l.mu.Lock()
-	err := l.usable()
-	if err == nil {
-		l.recoveryPoint.Store(min(l.recoveryPoint.Load(), offset))
-		l.truncations.Add(1) // a sync that is under way does not move it up again
-		l.mu.truncatingTo = offset
+// TruncateFullyAndStartAt removes everything and begins anew at offset: a follower whose leader's log begins above its
+// own end does that, and one that is given a snapshot. It is durable when it returns.
+func (l *Log) TruncateFullyAndStartAt(offset int64) error {
+	return l.truncating(offset, func(int64) (bool, error) { return true, l.truncateFullyLocked(offset) })
+}
+
+// truncating runs a truncation to offset under the log lock, once no checkpoint has a recovery point or a start above it
+// any more, and makes it durable.
+func (l *Log) truncating(offset int64, truncate func(end int64) (cut bool, err error)) error {
+	if offset < 0 {
+		return ErrOffsetOutOfRange{TP: l.tp, Offset: offset, Start: l.StartOffset(), End: l.EndOffset()}
 	}
-	l.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	err = l.failing(l.saveRecoveryPoint(offset))
+	end, err := l.prepareTruncation(offset)
+	cut := false
 	l.mu.Lock()
 	if err == nil {
 		err = l.usable()
 	}
 	if err == nil {
-		err = truncate()
+		cut, err = truncate(end)
+		err = l.failing(err)
 	}
+	active := l.segments.Load().active()
 	l.mu.truncatingTo = math.MaxInt64
 	l.mu.Unlock()
+	if cut && err == nil && !l.opts.noSync {
+		err = l.failing(errors.Join(active.file.sync(), active.syncIndexes(), l.fs.SyncDir(l.dir), l.Sync()))
+	}
 	if err != nil {
 		l.reportFailure()
 	}
 	return err
 }
 
-func (l *Log) truncateLocked(offset int64) error {
-	if offset < 0 {
-		return ErrOffsetOutOfRange{TP: l.tp, Offset: offset, Start: l.startOffset.Load(), End: l.endOffset.Load()}
+// prepareTruncation finds where the log is going to end, and moves recovery point and start down to that, in the
+// checkpoints too. Otherwise a power cut could leave them above what is written after the truncation, and recovery would
+// take that for durable, or for deleted.
+func (l *Log) prepareTruncation(offset int64) (end int64, err error) {
+	l.mu.Lock()
+	if err := l.usable(); err != nil {
+		l.mu.Unlock()
+		return 0, err
 	}
 	set := l.segments.Load()
-	if offset >= l.endOffset.Load() {
-		l.mu.epochs.TruncateFromEnd(offset)
-		return l.failing(l.flushEpochsLocked())
+	end = offset
+	if offset < l.endOffset.Load() && offset >= set.all[0].baseOffset {
+		var at boundary
+		at, err = set.all[set.floor(offset)].find(offset)
+		end = at.offset
 	}
-	if offset < set.all[0].baseOffset {
-		return l.failing(l.truncateFullyLocked(offset))
+	l.truncations.Add(1) // a sync that is under way does not move the recovery point up again
+	l.mu.truncatingTo = end
+	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), end))
+	l.startOffset.Store(min(l.startOffset.Load(), end))
+	l.mu.Unlock()
+	if err != nil {
+		return 0, l.readError(err)
 	}
-	return l.failing(l.cutLocked(set, offset))
+	return end, l.failing(l.saveCheckpoints(end))
 }
 
 // failing takes the log offline if err is not nil.
@@ -75,7 +104,6 @@ func (l *Log) failing(err error) error {
 // cutLocked truncates to an offset below the end and not below the first segment.
 func (l *Log) cutLocked(set *segmentSet, offset int64) error {
 	keep := set.floor(offset)
-	l.truncations.Add(1)
 	// Readers stop at the new end before anything is taken away.
 	l.lowerEndLocked(offset)
 	kept := &segmentSet{all: set.all[: keep+1 : keep+1]}
@@ -101,16 +129,9 @@ func (l *Log) cutLocked(set *segmentSet, offset int64) error {
 	return l.reloadProducersLocked()
 }
 
-// TruncateFullyAndStartAt removes everything and begins anew at offset: a follower whose leader's log begins above its
-// own end does that, and one that is given a snapshot.
-func (l *Log) TruncateFullyAndStartAt(offset int64) error {
-	return l.truncating(offset, func() error { return l.failing(l.truncateFullyLocked(offset)) })
-}
-
 // truncateFullyLocked: a crash in between leaves the lower part of the old log, or no segment at all.
 func (l *Log) truncateFullyLocked(offset int64) error {
 	set := l.segments.Load()
-	l.truncations.Add(1)
 	l.lowerEndLocked(offset)
 	for i := len(set.all) - 1; i >= 0; i-- {
 		if err := l.removeSegment(set.all[i]); err != nil {
@@ -180,11 +201,10 @@ func (s *segment) truncate(pos, offset int64) error {
 	s.tail.Store(newTail(offset, pos))
 	s.next.Store(0)
 	s.reserved = 0
-	s.bytesSinceIndexEntry = 0 // an entry a little late at worst
 	if pos == 0 {
 		s.firstTimestampRead, s.firstTimestamp = false, batch.NoTimestamp
 	}
-	if err := s.truncateIndexes(offset); err != nil {
+	if err := s.truncateIndexes(offset, pos); err != nil {
 		return err
 	}
 	return h.Truncate(pos)
