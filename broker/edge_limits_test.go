@@ -71,6 +71,19 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
+func TestTimesMayBeUnlimited(t *testing.T) {
+	l := DefaultLimits(0)
+	l.FrameTime, l.WriteTime, l.IdleTime = 0, 0, -time.Millisecond // connections.max.idle.ms=-1
+	var w swept
+	var a activity
+	for s, set := range []func(){func() {}, func() {}, func() { a.frame.Store(1) }, func() { a.writes.Store(1) }, func() {}} {
+		set()
+		if why := w.overdue(&l, &a, time.Unix(int64(s)*1e6, 0), true); why != nil {
+			t.Errorf("closed in step %d: %v", s, why)
+		}
+	}
+}
+
 func TestAdmission(t *testing.T) {
 	l := DefaultLimits(0)
 	l.ConnectionRate = 4

@@ -20,6 +20,7 @@ type Limits struct {
 	PipelinedReplies int
 	PipelinedBytes   int64
 
+	// Times, of which 0 or less is no limit.
 	FrameTime    time.Duration // a frame that has begun may take this long,
 	MinFrameRate int64         // and longer only at that many bytes per second, and only while no one waits for memory
 	WriteTime    time.Duration // a client may leave a reply unread for this long

@@ -83,15 +83,18 @@ func (w *swept) overdue(l *Limits, a *activity, now time.Time, memoryShort bool)
 		w.waited += since
 	}
 	switch {
-	case inFrame && now.Sub(w.frameSince) > l.FrameTime:
+	case inFrame && exceeds(now.Sub(w.frameSince), l.FrameTime):
 		return w.slowFrame(l, a.received.Load(), now, memoryShort)
-	case writing && now.Sub(w.writeSince) > l.WriteTime:
+	case writing && exceeds(now.Sub(w.writeSince), l.WriteTime):
 		return errSlowReader
-	case now.Sub(w.idleSince) > l.IdleTime:
+	case exceeds(now.Sub(w.idleSince), l.IdleTime):
 		return errIdle
 	}
 	return nil
 }
+
+// exceeds compares with a limit that may be none.
+func exceeds(d, limit time.Duration) bool { return limit > 0 && d > limit }
 
 // slowFrame judges a frame that has used up its time.
 func (w *swept) slowFrame(l *Limits, received int64, now time.Time, memoryShort bool) error {
