@@ -69,7 +69,7 @@ func TestFramesAreReadOneAfterTheOther(t *testing.T) {
 
 func TestMemoryFollowsWhatArrives(t *testing.T) {
 	// The head claims 100 MiB, and 70,000 bytes come.
-	stream := append(frame(100<<20, 0, 3)[:8:8], make([]byte, 70_000)...)
+	stream := append([]byte("\x06\x40\x00\x00\x00\x00\x00\x03"), make([]byte, 70_000)...)
 	f := NewFrameReader(bytes.NewReader(stream), 100<<20)
 	head, err := f.Head()
 	if err != nil {
