@@ -101,3 +101,25 @@ func TestLargeQueuesBecomeSeveralEntries(t *testing.T) {
 		t.Fatalf("%d partitions at index %d, was %d", img.Topics.PartitionCount(), img.Index, before)
 	}
 }
+
+// An answer that writes nothing waits all the same for what is on its way: "it exists" is said when it can be seen.
+func TestAnswersKeepTheirOrder(t *testing.T) {
+	d := drive(t, options(newDisk(), 1))
+	var answers []kafka.Code
+	for range 2 {
+		d.node.submit(create("a", 1), func(reply controller.Reply, _ error) {
+			answers = append(answers, reply.(controller.CreateTopicsReply).Topics[0].Code)
+		})
+		events, _ := d.node.events.take()
+		if err := d.node.control.Step(d.clock.Now(), events...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(answers) > 0 {
+		t.Fatalf("answered %v before anything was published", answers)
+	}
+	d.run()
+	if len(answers) != 2 || answers[0] != kafka.None || answers[1] != kafka.TopicAlreadyExists {
+		t.Fatal(answers)
+	}
+}

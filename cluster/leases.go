@@ -8,7 +8,7 @@ import (
 )
 
 // leases are the brokers' sessions as the active controller knows them. They are soft: an active controller that is new
-// has heard of nobody (R14). Times are monotonic. They belong to the control loop.
+// has heard of nobody. Times are monotonic. They belong to the control loop.
 type leases struct{ controller.Leases }
 
 func newLeases(timeout time.Duration) leases {

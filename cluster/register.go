@@ -15,7 +15,7 @@ type Registration struct {
 	Listeners   []metadata.Endpoint
 	Rack        string
 	Directories []kafka.DirectoryID
-	// PreviousEpoch is the epoch of the incarnation whose logs this one has whole; -1 where that is not known (R7).
+	// PreviousEpoch is the epoch of the incarnation whose logs this one has whole; -1 where that is not known.
 	PreviousEpoch kafka.BrokerEpoch
 }
 

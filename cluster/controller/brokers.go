@@ -2,7 +2,6 @@ package controller
 
 import (
 	"slices"
-	"strconv"
 
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
@@ -117,9 +116,9 @@ func (d *decision) brokerHeartbeat(c BrokerHeartbeat) (Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := BrokerHeartbeatReply{Caughtup: c.MetadataOffset >= int64(b.Epoch), Fenced: b.Fenced}
+	reply := BrokerHeartbeatReply{CaughtUp: c.MetadataOffset >= int64(b.Epoch), Fenced: b.Fenced}
 	switch {
-	case b.Fenced && !c.WantFence && reply.Caughtup:
+	case b.Fenced && !c.WantFence && reply.CaughtUp:
 		reply.Fenced = false
 		d.add(metadata.BrokerChangeRecord{ID: b.ID, Epoch: b.Epoch, InControlledShutdown: b.InControlledShutdown})
 		if !b.InControlledShutdown {
@@ -147,10 +146,3 @@ func (d *decision) allocateProducerIDs(c AllocateProducerIDs) (Reply, error) {
 	d.add(metadata.ProducerIDsRecord{Next: start + producerIDBlock})
 	return AllocateProducerIDsReply{Start: start, Count: producerIDBlock}, nil
 }
-
-func parseInt(s string) (int64, bool) {
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
-}
-
-func parseBool(s string) bool { return s == "true" }

@@ -59,7 +59,7 @@ type BrokerHeartbeat struct {
 
 // BrokerHeartbeatReply is the broker's state.
 type BrokerHeartbeatReply struct {
-	Caughtup bool // the broker has seen its own registration
+	CaughtUp bool // the broker has seen its own registration
 	Fenced   bool
 }
 

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"weir/broker/config"
@@ -11,11 +13,12 @@ import (
 
 // Settings are the static configs that decisions depend on.
 type Settings struct {
-	NumPartitions            int32 // num.partitions
-	DefaultReplicationFactor int16 // default.replication.factor
-	MinInSyncReplicas        int32 // min.insync.replicas
-	DeleteTopicEnable        bool  // delete.topic.enable
-	Config                   *config.Server
+	NumPartitions               int32          // num.partitions
+	DefaultReplicationFactor    int16          // default.replication.factor
+	MinInSyncReplicas           int32          // min.insync.replicas
+	UncleanLeaderElectionEnable bool           // unclean.leader.election.enable
+	DeleteTopicEnable           bool           // delete.topic.enable
+	Config                      *config.Server // validates configurations; nil for the defaults of all values
 }
 
 // Leases is what the active controller knows of the brokers' sessions. It is soft: a new active controller knows of no
@@ -93,7 +96,7 @@ func failedWith(err error) Result {
 func (d *decision) minISR(topic string) int {
 	value := int64(d.settings.MinInSyncReplicas)
 	for _, m := range []map[string]string{d.img.Configs.BrokerDefault(), d.img.Configs.Topic(topic)} {
-		if v, ok := parseInt(m[minInSyncReplicas]); ok {
+		if v, err := strconv.ParseInt(strings.TrimSpace(m[minInSyncReplicas]), 10, 64); err == nil {
 			value = v
 		}
 	}
@@ -105,9 +108,13 @@ const (
 	uncleanLeaderElection = "unclean.leader.election.enable"
 )
 
+// uncleanElection is what unclean.leader.election.enable is for a topic.
 func (d *decision) uncleanElection(topic string) bool {
-	if v, ok := d.img.Configs.Topic(topic)[uncleanLeaderElection]; ok {
-		return parseBool(v)
+	value := d.settings.UncleanLeaderElectionEnable
+	for _, m := range []map[string]string{d.img.Configs.BrokerDefault(), d.img.Configs.Topic(topic)} {
+		if v, ok := m[uncleanLeaderElection]; ok {
+			value = strings.EqualFold(strings.TrimSpace(v), "true") // as config reads it
+		}
 	}
-	return parseBool(d.img.Configs.BrokerDefault()[uncleanLeaderElection])
+	return value
 }

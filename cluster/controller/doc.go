@@ -5,7 +5,7 @@
 // randomness (ids and seeds come with the command), no goroutines. Its only caller is the active controller's loop in
 // package cluster, which gives every command the image plus what it decided before.
 //
-// Codes and texts of errors are those of Kafka 4.4's controller, for users search for them. Rules named R1 to R10 in comments
+// Codes and texts of errors are those of Kafka 4.4's controller, for users search for them. Rules named R1 to R9 in comments
 // are: only a committed record makes a leader (R1); leaders come from the ISR, else from the ELR, of active brokers (R2);
 // the leader epoch counts changes of leader, the partition epoch every change (R3); who leaves an ISR below
 // min.insync.replicas becomes an eligible leader replica, unless what it has is doubtful (R6, R7); a broker id has one

@@ -115,6 +115,9 @@ func (r TopicRecord) apply(e *editor) error {
 	if other, ok := e.next.Topics.ByID(r.ID); ok {
 		return fmt.Errorf("topic id %s of %s belongs to topic %s", r.ID, r.Name, other.Name)
 	}
+	if e.topics[r.ID] != nil {
+		return fmt.Errorf("topic id %s of %s belonged to a topic that this entry removes", r.ID, r.Name)
+	}
 	e.own(&Topic{ID: r.ID, Name: r.Name}).isNew = true
 	if mayCollide(r.Name) {
 		e.next.Topics.collisions.set(e.edit, collision{kafka.CollisionKey(r.Name), r.Name}, struct{}{})

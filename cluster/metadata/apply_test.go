@@ -40,9 +40,10 @@ func TestImageIsAFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		img := formatted(t)
 		index := int64(0)
+		var g generator
 		for range rapid.IntRange(1, 8).Draw(t, "entries") {
 			index += rapid.Int64Range(1, 3).Draw(t, "step") // Raft's own entries lie between
-			records := drawEntry(t, img)
+			records := g.entry(t, img)
 			before := contents(img)
 			next, delta, err := Apply(img, index, 7, AppendEntry(nil, img.Index, records))
 			if err != nil {
@@ -123,6 +124,16 @@ func TestEntriesThatDoNotApply(t *testing.T) {
 		if !errors.As(err, &applyErr) || applyErr.Index != 2 || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%T %+v: %v, want %q", c.r, c.r, err, c.want)
 		}
+	}
+}
+
+func TestTopicIDIsNotUsedAgainAtOnce(t *testing.T) {
+	img, _, err := formatted(t).With([]Record{TopicRecord{kafka.UUID{1}, "t"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := img.With([]Record{RemoveTopicRecord{kafka.UUID{1}}, TopicRecord{kafka.UUID{1}, "t"}}); err == nil {
+		t.Fatal("a topic is two topics in one entry")
 	}
 }
 

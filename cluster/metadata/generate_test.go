@@ -59,8 +59,11 @@ func drawBroker(t *rapid.T) BrokerRegistration {
 	return b
 }
 
-// drawRecord returns a record that applies to img, or nil where the kind that was drawn has nothing to apply to.
-func drawRecord(t *rapid.T, img *Image) Record {
+// generator draws records. Topic ids are never used twice.
+type generator struct{ topics uint16 }
+
+// record returns a record that applies to img, or nil where the kind that was drawn has nothing to apply to.
+func (g *generator) record(t *rapid.T, img *Image) Record {
 	topics := slices.Collect(img.Topics.All())
 	brokers := slices.Collect(img.Brokers.All())
 	switch kind := rapid.IntRange(kindQuorumMember, kindProducerIDs).Draw(t, "kind"); {
@@ -69,12 +72,12 @@ func drawRecord(t *rapid.T, img *Image) Record {
 			RaftID: rapid.Uint64Range(1, 4).Draw(t, "raft"), Node: kafka.BrokerID(rapid.Int32Range(0, 5).Draw(t, "node")), Directory: drawUUID(t, "directory"),
 		}}
 	case kind == kindTopic:
-		r := TopicRecord{ID: drawUUID(t, "topic"), Name: fmt.Sprintf("t%d.x", rapid.IntRange(0, 20).Draw(t, "name"))}
-		_, nameTaken := img.Topics.ByName(r.Name)
-		if _, idTaken := img.Topics.ByID(r.ID); nameTaken || idTaken {
+		name := fmt.Sprintf("t%d.x", rapid.IntRange(0, 20).Draw(t, "name"))
+		if _, taken := img.Topics.ByName(name); taken {
 			return nil
 		}
-		return r
+		g.topics++
+		return TopicRecord{ID: kafka.UUID{0: byte(g.topics * 37), 1: byte(g.topics), 2: byte(g.topics >> 8), 15: 200}, Name: name}
 	case kind == kindRemoveTopic && len(topics) > 0:
 		return RemoveTopicRecord{rapid.SampledFrom(topics).Draw(t, "topic").ID}
 	case kind == kindPartition && len(topics) > 0:
@@ -111,11 +114,11 @@ func drawConfig(t *rapid.T) Record {
 	return r
 }
 
-// drawEntry returns a few records that apply to img one after the other.
-func drawEntry(t *rapid.T, img *Image) []Record {
+// entry returns a few records that apply to img one after the other.
+func (g *generator) entry(t *rapid.T, img *Image) []Record {
 	var records []Record
 	for range rapid.IntRange(0, 8).Draw(t, "records") {
-		if r := drawRecord(t, img); r != nil {
+		if r := g.record(t, img); r != nil {
 			records = append(records, r)
 			next, _, err := img.With([]Record{r})
 			if err != nil {

@@ -240,13 +240,13 @@ func TestMembersChange(t *testing.T) {
 	w, opts := cluster(t, 1, nil)
 	w.tick(1)
 	propose(t, w.nodes[1], producerIDs(1000))
-	joiner, err := Open(opts(2), epoch) // offset 0 names the same founders: that is what a joining node is told
-	if err == nil {
+	if _, err := Open(opts(2), epoch); err == nil {
 		t.Fatal("a node that is no founder founds the log")
 	}
 	o := opts(2)
-	putZero(t, o, w.nodes[1])
-	if joiner, err = Open(o, epoch); err != nil {
+	putZero(t, o, w.nodes[1]) // offset 0 is what a joining node is told
+	joiner, err := Open(o, epoch)
+	if err != nil {
 		t.Fatal(err)
 	}
 	w.nodes[2] = joiner
