@@ -1,13 +1,9 @@
 package quorum
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"go.etcd.io/raft/v3"
@@ -201,8 +197,8 @@ func (s *storage) append(entries []*raftpb.Entry, now time.Time) error {
 	return nil
 }
 
-// truncate cuts entries off that conflict with the leader's, and makes that durable before others take their place:
-// otherwise a power cut may bring the old ones back behind the new ones, and such a log passes for another's.
+// truncate cuts entries off that conflict with the leader's. It is durable when the log returns: otherwise a power cut may
+// bring the old ones back behind those that take their place, and such a log passes for another's.
 func (s *storage) truncate(index uint64) error {
 	if err := s.log.TruncateTo(int64(index)); err != nil {
 		return err
@@ -211,29 +207,7 @@ func (s *storage) truncate(index uint64) error {
 		s.tailLen -= len(s.tail[n-1].GetData())
 		s.tail = s.tail[: n-1 : n-1] // whoever holds the slice keeps its entries
 	}
-	return s.syncSegments()
-}
-
-// syncSegments syncs the log's newest segment file and the directory. Log.Sync is for what was appended.
-func (s *storage) syncSegments() error {
-	entries, err := s.fs.ReadDir(s.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range slices.Backward(entries) {
-		if !strings.HasSuffix(e.Name(), ".log") {
-			continue
-		}
-		f, err := s.fs.OpenFile(filepath.Join(s.dir, e.Name()), os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return err
-		}
-		break
-	}
-	return s.fs.SyncDir(s.dir)
+	return nil
 }
 
 func (s *storage) remember(entries []*raftpb.Entry) {
@@ -301,8 +275,5 @@ func (s *storage) install(content []byte, snap snapshot) error {
 // restart empties the log and begins it behind the snapshot.
 func (s *storage) restart() error {
 	s.tail, s.tailLen = nil, 0
-	if err := s.log.TruncateFullyAndStartAt(int64(s.snap.index) + 1); err != nil {
-		return err
-	}
-	return s.log.Sync()
+	return s.log.TruncateFullyAndStartAt(int64(s.snap.index) + 1)
 }
