@@ -21,7 +21,7 @@ type topicDescription struct {
 	ID                string                 `json:"id,omitempty"`
 	Internal          bool                   `json:"internal"`
 	ReplicationFactor int                    `json:"replicationFactor"`
-	Configs           map[string]string      `json:"configs"` // those that are not the default
+	Configs           map[string]string      `json:"configs"` // those that are not the default; null if unknown
 	Partitions        []partitionDescription `json:"partitions"`
 }
 
@@ -46,7 +46,7 @@ offset is that of the next record; the number of records may be smaller than the
 		Args: positional(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return flags.ask(cmd, func(ctx context.Context, admin *kadm.Client) error {
-				described, err := describeTopics(ctx, admin, names)
+				described, err := describeTopics(ctx, admin, names, cmd.ErrOrStderr())
 				for _, d := range described {
 					if err := d.write(cmd.OutOrStdout(), output); err != nil {
 						return err
@@ -60,8 +60,9 @@ offset is that of the next record; the number of records may be smaller than the
 	return cmd
 }
 
-// describeTopics returns what could be described, and an error that names the rest.
-func describeTopics(ctx context.Context, admin *kadm.Client, names []string) ([]topicDescription, error) {
+// describeTopics returns what could be described, and an error that names the rest. Settings and offsets that cannot be
+// had (a broker that does not offer them, no permission, no leader) are no reason to hide where the partitions are.
+func describeTopics(ctx context.Context, admin *kadm.Client, names []string, warnings io.Writer) ([]topicDescription, error) {
 	topics, err := admin.ListTopicsWithInternal(ctx, names...)
 	if err != nil {
 		return nil, err
@@ -80,9 +81,8 @@ func describeTopics(ctx context.Context, admin *kadm.Client, names []string) ([]
 	}
 	configs, err := topicConfigs(ctx, admin, found)
 	if err != nil {
-		return nil, err
+		fmt.Fprintln(warnings, "weir:", err)
 	}
-	// A partition without a leader has no offsets to tell; that is no reason to hide the rest.
 	starts, _ := admin.ListStartOffsets(ctx, found...)
 	ends, _ := admin.ListEndOffsets(ctx, found...)
 	var described []topicDescription

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"weir/compat-tests/harness"
 )
 
@@ -41,7 +43,7 @@ func (c cli) fails(t *testing.T, stdin, want string, args ...string) {
 func TestTopicVerbs(t *testing.T) {
 	_, weir := newCLI(t)
 	topic := harness.TopicName(t)
-	if got, want := weir.must(t, "", "topic", "create", topic, "-p", "2", "-c", "retention.ms=60000"), "Created topic "+topic+".\n"; got != want {
+	if got, want := weir.must(t, "", "topic", "create", topic, "-p", "2"), "Created topic "+topic+".\n"; got != want {
 		t.Errorf("create: %q, want %q", got, want)
 	}
 	weir.fails(t, "", fmt.Sprintf("Topic '%s' already exists.", topic), "topic", "create", topic)
@@ -53,7 +55,7 @@ func TestTopicVerbs(t *testing.T) {
 	}
 	described := weir.must(t, "", "topic", "describe", topic)
 	for _, want := range []string{
-		"Topic: " + topic + "\tTopicId: ", "\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: ", "retention.ms=60000",
+		"Topic: " + topic + "\tTopicId: ", "\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: ",
 		"\tTopic: " + topic + "\tPartition: 1\tLeader: ", "\tStart: 0\tEnd: 0\n",
 	} {
 		if !strings.Contains(described, want) {
@@ -70,6 +72,18 @@ func TestTopicVerbs(t *testing.T) {
 	weir.must(t, "", "topic", "delete", topic, "--if-exists")
 	weir.fails(t, "", "there is no such topic", "topic", "describe", topic)
 	weir.fails(t, "", "there is no such topic", "consume", topic)
+}
+
+func TestDescribePrintsSettings(t *testing.T) {
+	broker, weir := newCLI(t)
+	broker.Require(t, kmsg.DescribeConfigs)
+	topic := broker.Topic(t, 1, "retention.ms", "60000")
+	if got := weir.must(t, "", "topic", "describe", topic); !strings.Contains(got, "retention.ms=60000") {
+		t.Errorf("describe lacks the topic's setting:\n%s", got)
+	}
+	if got := weir.must(t, "", "topic", "describe", topic, "-o", "json"); !strings.Contains(got, `"retention.ms":"60000"`) {
+		t.Errorf("describe -o json lacks the topic's setting:\n%s", got)
+	}
 }
 
 func TestProduceAndConsume(t *testing.T) {

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Context bounds a case: a broker that does not answer is a failure that says where, not a suite that hangs.
@@ -43,6 +45,22 @@ func (b *Broker) Client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 func (b *Broker) Admin(t *testing.T) *kadm.Client {
 	t.Helper()
 	return kadm.NewClient(b.Client(t))
+}
+
+// Require skips a case where the broker does not offer a request at all, by its key; a broker that offers it has to
+// answer it.
+func (b *Broker) Require(t *testing.T, keys ...kmsg.Key) {
+	t.Helper()
+	client := b.Client(t)
+	for _, key := range keys {
+		response, err := kmsg.NewPtrApiVersionsRequest().RequestWith(Context(t), client)
+		if err != nil {
+			t.Fatalf("asking for the versions of requests: %v", err)
+		}
+		if !slices.ContainsFunc(response.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == key.Int16() }) {
+			t.Skipf("the broker does not offer %s (%d)", key.Name(), key.Int16())
+		}
+	}
 }
 
 var topicCount atomic.Int64

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"weir/compat-tests/harness"
 )
 
@@ -70,38 +72,50 @@ func (k tools) must(t *testing.T, stdin, class string, args ...string) string {
 	return r.Stdout
 }
 
-func TestTopicsTool(t *testing.T) {
-	kafka := newTools(t)
-	broker := harness.Shared(t)
-	topic := harness.TopicName(t)
-	topics := func(args ...string) harness.Result {
-		return kafka.run(t, "", "TopicCommand", append([]string{"--bootstrap-server", broker.Bootstrap}, args...)...)
-	}
-	for _, c := range []struct {
-		args   []string
-		code   int
-		stdout string
-	}{
-		{[]string{"--create", "--topic", topic, "--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=4711"}, 0, "Created topic " + topic + "."},
-		{[]string{"--create", "--topic", topic}, 1, "Error while executing topic command : Topic '" + topic + "' already exists."},
-		{[]string{"--list"}, 0, topic + "\n"},
-		{[]string{"--describe", "--topic", topic}, 0, "\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: min.insync.replicas=1,retention.ms=4711\n"},
-		{[]string{"--describe", "--topic", topic}, 0, "\tTopic: " + topic + "\tPartition: 1\tLeader: "},
-		{[]string{"--alter", "--topic", topic, "--partitions", "3"}, 0, ""},
-		{[]string{"--alter", "--topic", topic, "--partitions", "2"}, 1, "The topic " + topic + " currently has 3 partition(s); 2 would not be an increase."},
-		{[]string{"--delete", "--topic", topic}, 0, ""},
-		{[]string{"--delete", "--topic", topic}, 1, "Topic '" + topic + "' does not exist as expected"},
-	} {
-		r := topics(c.args...)
-		if r.Code != c.code || !strings.Contains(sortConfigs(r.Stdout), c.stdout) {
+// toolCase is a run of kafka-topics and what it has to say.
+type toolCase struct {
+	args   []string
+	code   int
+	stdout string
+}
+
+func checkTopicsTool(t *testing.T, kafka tools, broker *harness.Broker, cases []toolCase) {
+	t.Helper()
+	for _, c := range cases {
+		r := kafka.run(t, "", "TopicCommand", append([]string{"--bootstrap-server", broker.Bootstrap}, c.args...)...)
+		if r.Code != c.code || !strings.Contains(r.Stdout, c.stdout) {
 			t.Errorf("kafka-topics %q: exit %d, want %d\nstdout: %s\nwant: %s\nstderr: %.2000s", c.args, r.Code, c.code, r.Stdout, c.stdout, r.Stderr)
 		}
 	}
 }
 
-// sortConfigs puts the two settings of this test's topic in one order; the tool prints them in the broker's.
-func sortConfigs(s string) string {
-	return strings.ReplaceAll(s, "retention.ms=4711,min.insync.replicas=1", "min.insync.replicas=1,retention.ms=4711")
+func TestTopicsTool(t *testing.T) {
+	kafka := newTools(t)
+	broker := harness.Shared(t)
+	topic := harness.TopicName(t)
+	checkTopicsTool(t, kafka, broker, []toolCase{
+		{[]string{"--create", "--topic", topic, "--partitions", "2", "--replication-factor", "1"}, 0, "Created topic " + topic + "."},
+		{[]string{"--create", "--topic", topic}, 1, "Error while executing topic command : Topic '" + topic + "' already exists."},
+		{[]string{"--list"}, 0, topic + "\n"},
+		{[]string{"--alter", "--topic", topic, "--partitions", "3"}, 0, ""},
+		{[]string{"--alter", "--topic", topic, "--partitions", "2"}, 1, "The topic " + topic + " currently has 3 partition(s); 2 would not be an increase."},
+		{[]string{"--delete", "--topic", topic}, 0, ""},
+		{[]string{"--delete", "--topic", topic}, 1, "Topic '" + topic + "' does not exist as expected"},
+	})
+}
+
+func TestTopicsToolDescribes(t *testing.T) {
+	kafka := newTools(t)
+	broker := harness.Shared(t)
+	broker.Require(t, kmsg.DescribeConfigs)
+	topic := broker.Topic(t, 2, "retention.ms", "4711")
+	describe := []string{"--describe", "--topic", topic}
+	checkTopicsTool(t, kafka, broker, []toolCase{
+		{describe, 0, "Topic: " + topic + "\tTopicId: "},
+		{describe, 0, "\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: "},
+		{describe, 0, "retention.ms=4711"},
+		{describe, 0, "\tTopic: " + topic + "\tPartition: 1\tLeader: "},
+	})
 }
 
 func TestConsoleProducerAndConsumer(t *testing.T) {
@@ -155,7 +169,7 @@ func TestBrokerAPIVersionsTool(t *testing.T) {
 	kafka := newTools(t)
 	broker := harness.Shared(t)
 	out := kafka.must(t, "", "BrokerApiVersionsCommand", "--bootstrap-server", broker.Bootstrap)
-	for _, want := range []string{"Produce(0): 0 to 13 [usable: 13]", "Fetch(1): 4 to 18 [usable: 18]", "Metadata(3): 0 to 13 [usable: 13]", "ApiVersions(18): 0 to 5 [usable: 5]"} {
+	for _, want := range []string{"Produce(0): 0 to 13 [usable: 13]", "Fetch(1): 4 to 18 [usable: 18]", "Metadata(3): 0 to 13 [usable: 13]", "ApiVersions(18): 0 to "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("lacks %q:\n%s", want, out)
 		}

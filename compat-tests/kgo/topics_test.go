@@ -2,7 +2,6 @@ package kgo
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"weir/compat-tests/harness"
 )
@@ -18,7 +18,7 @@ func TestTopicLifecycle(t *testing.T) {
 	broker := harness.Shared(t)
 	admin := broker.Admin(t)
 	ctx := harness.Context(t)
-	topic := broker.Topic(t, 3, "retention.ms", "12345")
+	topic := broker.Topic(t, 3)
 
 	before := awaitTopic(t, admin, topic, func(d kadm.TopicDetail) bool { return len(d.Partitions) == 3 })
 	for _, p := range before.Partitions.Sorted() {
@@ -28,14 +28,6 @@ func TestTopicLifecycle(t *testing.T) {
 	}
 	if _, err := admin.CreateTopic(ctx, 1, -1, nil, topic); !errors.Is(err, kerr.TopicAlreadyExists) {
 		t.Errorf("creating it again: %v", err)
-	}
-	configs, err := admin.DescribeTopicConfigs(ctx, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(configs[0].Configs, func(c kadm.Config) bool { return c.Key == "retention.ms" })
-	if i < 0 || configs[0].Configs[i].MaybeValue() != "12345" {
-		t.Errorf("retention.ms is not described as 12345: %v", configs[0].Configs)
 	}
 	if grown, err := admin.UpdatePartitions(ctx, 5, topic); err != nil || grown.Error() != nil {
 		t.Fatalf("adding partitions: %v, %v", err, grown.Error())
@@ -59,6 +51,34 @@ func TestTopicLifecycle(t *testing.T) {
 	}
 	if records := broker.ReadAll(t, topic); len(records) != 0 {
 		t.Errorf("the new topic has %d records of the old one", len(records))
+	}
+}
+
+func TestTopicConfigsAreDescribed(t *testing.T) {
+	broker := harness.Shared(t)
+	broker.Require(t, kmsg.DescribeConfigs)
+	topic := broker.Topic(t, 1, "retention.ms", "12345")
+	described, err := broker.Admin(t).DescribeTopicConfigs(harness.Context(t), topic)
+	if err != nil || described[0].Err != nil {
+		t.Fatal(err, described)
+	}
+	configs := make(map[string]kadm.Config)
+	for _, c := range described[0].Configs {
+		configs[c.Key] = c
+	}
+	for name, want := range map[string]struct {
+		value  string
+		source kmsg.ConfigSource
+	}{
+		"retention.ms":   {"12345", kmsg.ConfigSourceDynamicTopicConfig},
+		"cleanup.policy": {"delete", kmsg.ConfigSourceDefaultConfig},
+	} {
+		if c := configs[name]; c.MaybeValue() != want.value || c.Source != want.source {
+			t.Errorf("%s is %q from %v, want %q from %v", name, c.MaybeValue(), c.Source, want.value, want.source)
+		}
+	}
+	if len(configs) < 30 {
+		t.Errorf("only %d settings are described", len(configs))
 	}
 }
 
