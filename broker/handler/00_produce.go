@@ -24,11 +24,11 @@ const adminClientID = "__admin_client" // Kafka lets this client id write to int
 
 func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
 	s := newProduceState(h, req)
-	refusal := refuseProduce(req)
+	whole, later := refuseProduce(req)
 	img := h.Image()
 	now := h.Clock.Now()
 	internalAllowed := r.Header.ClientID != nil && *r.Header.ClientID == adminClientID
-	superseded := supersededPartitions(req)
+	s.repeated = findRepeated(req)
 
 	row, failed := 0, false
 	for i := range req.Topics {
@@ -36,19 +36,16 @@ func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
 		topic, topicErr := h.produceTopic(img, req.Version, t)
 		first := row
 		for j := range t.Partitions {
-			if superseded != nil && superseded[[2]int{i, j}] {
+			if s.repeated.superseded(i, j) {
 				continue
 			}
 			out := s.row(row, t.Partitions[j].Partition)
-			err := topicErr
+			err := whole
 			if err == nil {
-				err = refusal
-			}
-			if err == nil && kafka.IsInternalTopic(topic.Name) && !internalAllowed {
-				err = kafka.Errorf(kafka.InvalidTopic, "Cannot append to internal topic %s", topic.Name)
+				err = topicErr
 			}
 			if err == nil {
-				err = h.produceTo(s, row, topic, t.Partitions[j].Records, now)
+				err = h.produceTo(s, row, topic, t.Partitions[j].Records, produceContext{now, later, internalAllowed})
 			}
 			if err != nil {
 				failed = true
@@ -69,54 +66,28 @@ func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
 
 var errProduceUnanswerable = errors.New("a produce request with acks=0 failed, and closing is the only answer that it can have")
 
-// refuseProduce finds what is wrong with the request as a whole.
-func refuseProduce(req *kmsg.ProduceRequest) error {
+// refuseProduce finds what is wrong with the request as a whole: what counts before any topic is looked up, and what
+// only counts for a partition that exists and has one batch.
+func refuseProduce(req *kmsg.ProduceRequest) (whole, later error) {
 	transactional := false
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
 			attributes, _, err := batch.FirstAttributes(req.Topics[i].Partitions[j].Records)
 			if err != nil { // Kafka fails at decoding such a request, so that every partition has the error
-				return err
+				return err, nil
 			}
 			transactional = transactional || attributes.Transactional()
 		}
 	}
 	switch {
 	case transactional && req.TransactionID == nil: // authorization comes first, and fails without an id
-		return kafka.Errorf(kafka.TransactionalIDAuthorizationFailed, "")
+		return kafka.Errorf(kafka.TransactionalIDAuthorizationFailed, ""), nil
 	case req.Acks != replica.AcksAll && req.Acks != replica.AcksLeader && req.Acks != replica.AcksNone:
-		return kafka.Errorf(kafka.InvalidRequiredAcks, "")
+		return nil, kafka.Errorf(kafka.InvalidRequiredAcks, "")
 	case transactional: // no transaction can have been begun
-		return kafka.Errorf(kafka.InvalidTxnState, "")
+		return nil, kafka.Errorf(kafka.InvalidTxnState, "")
 	}
-	return nil
-}
-
-// supersededPartitions finds the parts of the request that a later part for the same partition replaces; nil for none.
-func supersededPartitions(req *kmsg.ProduceRequest) map[[2]int]bool {
-	if len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1 {
-		return nil
-	}
-	type key struct {
-		topic     string
-		id        kafka.TopicID
-		partition int32
-	}
-	var superseded map[[2]int]bool
-	seen := make(map[key][2]int)
-	for i := range req.Topics {
-		for j := range req.Topics[i].Partitions {
-			k := key{req.Topics[i].Topic, req.Topics[i].TopicID, req.Topics[i].Partitions[j].Partition}
-			if before, ok := seen[k]; ok {
-				if superseded == nil {
-					superseded = make(map[[2]int]bool)
-				}
-				superseded[before] = true
-			}
-			seen[k] = [2]int{i, j}
-		}
-	}
-	return superseded
+	return nil, nil
 }
 
 // produceTopic finds the topic that a part of the request is for.
@@ -133,14 +104,30 @@ func (h *Handlers) produceTopic(img *metadata.Image, version int16, t *kmsg.Prod
 	return nil, errUnknownTopicOrPartition
 }
 
+// produceContext is what the partitions of a request have in common.
+type produceContext struct {
+	now             time.Time
+	refusal         error // nil: go on
+	internalAllowed bool
+}
+
 // produceTo appends to one partition and fills its row.
-func (h *Handlers) produceTo(s *produceState, row int, topic *metadata.Topic, records []byte, now time.Time) error {
+func (h *Handlers) produceTo(s *produceState, row int, topic *metadata.Topic, records []byte, c produceContext) error {
 	out := &s.rows[row]
 	p, err := h.topicPartition(topic, out.Partition)
 	if err != nil {
 		return err
 	}
-	result, err := p.Append(&replica.AppendRequest{Records: records, Version: s.resp.Version, Acks: s.acks, Now: now, Acker: s, Index: row})
+	if c.refusal != nil {
+		if _, err := batch.OnlyBatch(records, s.resp.Version); err != nil {
+			return err
+		}
+		return c.refusal
+	}
+	if kafka.IsInternalTopic(topic.Name) && !c.internalAllowed {
+		return kafka.Errorf(kafka.InvalidTopic, "Cannot append to internal topic %s", topic.Name)
+	}
+	result, err := p.Append(&replica.AppendRequest{Records: records, Version: s.resp.Version, Acks: s.acks, Now: c.now, Acker: s, Index: row})
 	if err != nil {
 		out.LogStartOffset = logStartOnError(err, p)
 		return err
@@ -152,14 +139,17 @@ func (h *Handlers) produceTo(s *produceState, row int, topic *metadata.Topic, re
 	return nil
 }
 
-// logStartOnError: Kafka reports the log's start with the errors that come from looking into the records, and -1 with
-// those that come before.
+// logStartOnError: with most errors of an append Kafka reports where the log starts, and with some it says nothing.
 func logStartOnError(err error, p *replica.Partition) int64 {
 	var invalid *batch.InvalidError
-	if errors.As(err, &invalid) && invalid.Code() == kafka.InvalidRecord && len(invalid.RecordErrors) > 0 {
-		return p.Log().StartOffset()
+	if errors.As(err, &invalid) && invalid.Early {
+		return -1
 	}
-	return -1
+	switch kafka.CodeOf(err) {
+	case kafka.NotLeaderOrFollower, kafka.MessageTooLarge, kafka.RecordListTooLarge, kafka.CorruptMessage, kafka.KafkaStorageError:
+		return -1
+	}
+	return p.Log().StartOffset()
 }
 
 // produceError fills a row that failed, with the leader where the client should turn to it (KIP-951).
@@ -171,9 +161,7 @@ func (h *Handlers) produceError(r *Request, resp *kmsg.ProduceResponse, img *met
 		for _, e := range invalid.RecordErrors {
 			row.ErrorRecords = append(row.ErrorRecords, kmsg.ProduceResponseTopicPartitionErrorRecord{RelativeOffset: e.BatchIndex, ErrorMessage: nullable(e.Message)})
 		}
-		if len(invalid.RecordErrors) > 0 {
-			row.ErrorMessage = nullable(invalid.Error())
-		}
+		row.ErrorMessage = nullable(invalid.Message)
 	}
 	if row.ErrorCode == int16(kafka.NotLeaderOrFollower) && resp.Version >= 10 && topic != nil && int(row.Partition) < len(topic.Partitions) {
 		registration := &topic.Partitions[row.Partition]

@@ -35,9 +35,12 @@ func (h *Handlers) fetch(r *Request, req *kmsg.FetchRequest) Reply {
 		return Now(&protocol.FetchResponse{Version: req.Version, ErrorCode: int16(ctx.err)})
 	}
 	img := h.Image()
-	readable, unknown := h.resolve(img, ctx.partitions)
+	readable, unknown := h.resolve(img, ctx.partitions, byTopicID)
 	if len(readable) > 0 {
-		f := fetch{h: h, req: req, rows: readable, maxBytes: int(min(req.MaxBytes, h.Config.Fetch.MaxBytes))}
+		if !replica.Isolation(req.IsolationLevel).Valid() {
+			return Now(fetchFailed(req, kafka.UnknownServerError))
+		}
+		f := fetch{h: h, req: req, rows: readable, replica: fetcher(req), maxBytes: int(min(req.MaxBytes, h.Config.Fetch.MaxBytes))}
 		if !f.run(r) {
 			f.release()
 			return Silent() // the client is gone
@@ -92,17 +95,17 @@ func fetchKey(byTopicID bool, topic string, id kafka.TopicID, partition int32) p
 }
 
 // resolve looks every partition up: readable ones, and those that the image does not hold.
-func (h *Handlers) resolve(img *metadata.Image, asked []fetchPartition) (readable, unknown []fetchRow) {
+func (h *Handlers) resolve(img *metadata.Image, asked []fetchPartition, byTopicID bool) (readable, unknown []fetchRow) {
 	readable = make([]fetchRow, 0, len(asked))
 	for _, a := range asked {
 		row := fetchRow{asked: a}
-		if a.key.topic == "" {
+		if byTopicID {
 			row.topic = byID(img, a.key.id)
 		} else {
 			row.topic = byName(img, a.key.topic)
 		}
 		switch {
-		case row.topic == nil && a.key.topic == "":
+		case row.topic == nil && byTopicID:
 			row.err = kafka.Errorf(kafka.UnknownTopicID, "")
 		case row.topic == nil || a.key.partition < 0 || int(a.key.partition) >= len(row.topic.Partitions):
 			row.err = errUnknownTopicOrPartition
@@ -116,12 +119,50 @@ func (h *Handlers) resolve(img *metadata.Image, asked []fetchPartition) (readabl
 	return readable, unknown
 }
 
+// fetchFailed answers a request that is wrong as a whole, which versions before 13 are told at every partition too.
+func fetchFailed(req *kmsg.FetchRequest, code kafka.Code) *protocol.FetchResponse {
+	resp := &protocol.FetchResponse{Version: req.Version, ErrorCode: int16(code), SessionID: req.SessionID}
+	if req.Version >= 13 {
+		return resp
+	}
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			p := protocol.NewFetchPartition(req.Topics[i].Partitions[j].Partition)
+			p.ErrorCode, p.AbortedTransactions = int16(code), noTransactions
+			addFetchPartition(resp, partitionKey{topic: req.Topics[i].Topic}, p)
+		}
+	}
+	return resp
+}
+
+// noTransactions is an empty list, where nil would be null.
+var noTransactions = []protocol.AbortedTransaction{}
+
+// addFetchPartition adds a row to the topic that the row before belongs to, or begins another.
+func addFetchPartition(resp *protocol.FetchResponse, key partitionKey, p protocol.FetchPartition) {
+	last := len(resp.Topics) - 1
+	if last < 0 || resp.Topics[last].Name != key.topic || resp.Topics[last].ID != key.id {
+		resp.Topics = append(resp.Topics, protocol.FetchTopic{Name: key.topic, ID: key.id})
+		last++
+	}
+	resp.Topics[last].Partitions = append(resp.Topics[last].Partitions, p)
+}
+
 // fetch is the reading part of one request.
 type fetch struct {
 	h        *Handlers
 	req      *kmsg.FetchRequest
 	rows     []fetchRow
+	replica  kafka.BrokerID // who fetches; negative for a consumer
 	maxBytes int
+}
+
+// fetcher is the broker that a request says it comes from.
+func fetcher(req *kmsg.FetchRequest) kafka.BrokerID {
+	if req.Version >= 15 {
+		return kafka.BrokerID(req.ReplicaState.ID)
+	}
+	return kafka.BrokerID(req.ReplicaID)
 }
 
 // run reads, and waits for records where the request wants to; it reports false when the client has gone meanwhile.
@@ -167,7 +208,7 @@ func (f *fetch) read() (bytes int, answerNow bool) {
 			continue
 		}
 		row.result, row.err = row.partition.Read(&replica.ReadRequest{Offset: row.asked.offset, MaxBytes: min(int(row.asked.maxBytes), left), AtLeastOne: atLeastOne,
-			Isolation: isolation, CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch})
+			Isolation: isolation, Replica: f.replica, CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch})
 		if row.err != nil || row.result.Diverging != nil {
 			answerNow = true
 		}
@@ -228,20 +269,14 @@ func (h *Handlers) fetchResponse(r *Request, req *kmsg.FetchRequest, ctx *fetchC
 			rows[i].result.Records.Release()
 			continue
 		}
-		key := rows[i].asked.key
-		last := len(resp.Topics) - 1
-		if last < 0 || resp.Topics[last].Name != key.topic || resp.Topics[last].ID != key.id {
-			resp.Topics = append(resp.Topics, protocol.FetchTopic{Name: key.topic, ID: key.id})
-			last++
-		}
-		resp.Topics[last].Partitions = append(resp.Topics[last].Partitions, partitions[i])
+		addFetchPartition(resp, rows[i].asked.key, partitions[i])
 	}
 	return resp
 }
 
 // fetchPartition fills one partition of the answer.
 func (h *Handlers) fetchPartition(r *Request, req *kmsg.FetchRequest, resp *protocol.FetchResponse, row *fetchRow, p *protocol.FetchPartition) {
-	*p = protocol.FetchPartition{Index: row.asked.key.partition, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, PreferredReadReplica: -1}
+	*p = protocol.NewFetchPartition(row.asked.key.partition)
 	if row.err != nil {
 		h.fetchError(r, req, resp, row, p)
 		return
@@ -263,6 +298,9 @@ func (h *Handlers) fetchPartition(r *Request, req *kmsg.FetchRequest, resp *prot
 
 func (h *Handlers) fetchError(r *Request, req *kmsg.FetchRequest, resp *protocol.FetchResponse, row *fetchRow, p *protocol.FetchPartition) {
 	p.ErrorCode = h.code(r, row.err)
+	if row.partition == nil && (row.topic == nil || kafka.Code(p.ErrorCode) == kafka.UnknownTopicOrPartition) {
+		p.AbortedTransactions = noTransactions // what Kafka could not look up has an empty list, and other errors null
+	}
 	code := kafka.Code(p.ErrorCode)
 	if code == kafka.KafkaStorageError && req.Version <= 5 { // old clients would take it for fatal
 		p.ErrorCode = int16(kafka.NotLeaderOrFollower)
@@ -272,5 +310,7 @@ func (h *Handlers) fetchError(r *Request, req *kmsg.FetchRequest, resp *protocol
 	}
 	registration := &row.topic.Partitions[row.asked.key.partition]
 	p.CurrentLeader = &protocol.LeaderAndEpoch{LeaderID: int32(registration.Leader), LeaderEpoch: int32(registration.LeaderEpoch)}
-	resp.AddEndpoint(h.nodeEndpoint(r, registration.Leader))
+	if fetcher(req) < 0 { // brokers know where the others are
+		resp.AddEndpoint(h.nodeEndpoint(r, registration.Leader))
+	}
 }

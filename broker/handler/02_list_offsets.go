@@ -27,6 +27,9 @@ var timestampSince = map[int64]int16{
 
 func (h *Handlers) listOffsets(r *Request, req *kmsg.ListOffsetsRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+	if !replica.Isolation(req.IsolationLevel).Valid() {
+		return Now(listOffsetsFailed(req, resp, kafka.UnknownServerError))
+	}
 	duplicates := duplicatePartitions(req)
 	answered := make(map[kafka.TopicPartition]bool)
 	for i := range req.Topics {
@@ -57,6 +60,21 @@ func (h *Handlers) listOffsets(r *Request, req *kmsg.ListOffsetsRequest) Reply {
 		}
 	}
 	return Now(resp)
+}
+
+// listOffsetsFailed answers a request that is wrong as a whole: the error at each partition.
+func listOffsetsFailed(req *kmsg.ListOffsetsRequest, resp *kmsg.ListOffsetsResponse, code kafka.Code) *kmsg.ListOffsetsResponse {
+	for i := range req.Topics {
+		out := kmsg.ListOffsetsResponseTopic{Topic: req.Topics[i].Topic}
+		for j := range req.Topics[i].Partitions {
+			row := kmsg.NewListOffsetsResponseTopicPartition()
+			row.Partition, row.ErrorCode = req.Topics[i].Partitions[j].Partition, int16(code)
+			row.Offset, row.Timestamp, row.LeaderEpoch = -1, -1, -1
+			out.Partitions = append(out.Partitions, row)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp
 }
 
 func (h *Handlers) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, p *kmsg.ListOffsetsRequestTopicPartition) (replica.ListedOffset, error) {

@@ -30,7 +30,7 @@ func (h *Handlers) metadata(r *Request, req *kmsg.MetadataRequest) Reply {
 	} else {
 		ids, names, err := metadataTopics(req)
 		if err != nil {
-			return Now(metadataRefused(req, resp, err))
+			return Now(metadataRefused(req, err))
 		}
 		for _, id := range ids {
 			if t := byID(img, id); t != nil {
@@ -84,8 +84,8 @@ func metadataTopics(req *kmsg.MetadataRequest) (ids []kafka.TopicID, names []str
 }
 
 // metadataRefused answers a request that is wrong as a whole: the error at each topic, and no brokers.
-func metadataRefused(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse, err error) *kmsg.MetadataResponse {
-	resp.Default()
+func metadataRefused(req *kmsg.MetadataRequest, err error) *kmsg.MetadataResponse {
+	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	resp.Brokers = []kmsg.MetadataResponseBroker{}
 	for i := range req.Topics {
 		row := kmsg.NewMetadataResponseTopic()

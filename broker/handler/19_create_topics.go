@@ -43,6 +43,7 @@ func (h *Handlers) createTopics(r *Request, req *kmsg.CreateTopicsRequest) Reply
 func createTopicRow(name string) kmsg.CreateTopicsResponseTopic {
 	row := kmsg.NewCreateTopicsResponseTopic()
 	row.Topic, row.NumPartitions, row.ReplicationFactor = name, -1, -1
+	row.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // empty with an error, never null
 	return row
 }
 

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -18,8 +19,8 @@ import (
 func (h *Handlers) initProducerID(r *Request, req *kmsg.InitProducerIDRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
-	if req.TransactionalID != nil || (req.ProducerID == -1) != (req.ProducerEpoch == -1) {
-		resp.ErrorCode = int16(kafka.InvalidRequest)
+	if code := h.refuseInitProducerID(req); code != kafka.None {
+		resp.ErrorCode = int16(code)
 		return Now(resp)
 	}
 	id, err := h.producerIDs.next(func() (controller.AllocateProducerIDsReply, error) { return h.allocateProducerIDs(r) })
@@ -29,6 +30,20 @@ func (h *Handlers) initProducerID(r *Request, req *kmsg.InitProducerIDRequest) R
 	}
 	resp.ProducerID, resp.ProducerEpoch = id, 0
 	return Now(resp)
+}
+
+func (h *Handlers) refuseInitProducerID(req *kmsg.InitProducerIDRequest) kafka.Code {
+	timeout := time.Duration(req.TransactionTimeoutMillis) * time.Millisecond
+	switch id := req.TransactionalID; {
+	case (req.ProducerID == -1) != (req.ProducerEpoch == -1):
+		return kafka.InvalidRequest
+	case id == nil:
+		return kafka.None
+	case *id != "" && (timeout <= 0 || timeout > h.Config.Transactions.MaxTimeout):
+		return kafka.InvalidTransactionTimeout
+	default: // transactions do not exist here
+		return kafka.InvalidRequest
+	}
 }
 
 const allocateTimeoutMs = 30_000 // request.timeout.ms of brokers

@@ -3,6 +3,7 @@ package handler
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"weir/broker/replica"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
 )
@@ -24,26 +25,27 @@ func (h *Handlers) describeProducers(r *Request, req *kmsg.DescribeProducersRequ
 	return Now(resp)
 }
 
-func (h *Handlers) partitionProducers(r *Request, t *metadata.Topic, partition int32, err error) kmsg.DescribeProducersResponseTopicPartition {
+func (h *Handlers) partitionProducers(r *Request, t *metadata.Topic, partition int32, nameErr error) kmsg.DescribeProducersResponseTopicPartition {
 	row := kmsg.NewDescribeProducersResponseTopicPartition()
 	row.Partition = partition
-	p, findErr := h.topicPartition(t, partition)
-	if err == nil {
-		err = findErr
-	}
-	if err != nil {
-		row.ErrorCode, row.ErrorMessage = h.code(r, err), nullable(err.Error())
+	if nameErr != nil {
+		row.ErrorCode, row.ErrorMessage = h.code(r, nameErr), nullable(nameErr.Error())
 		return row
 	}
-	producers, err := p.Producers()
-	if err != nil {
-		row.ErrorCode, row.ErrorMessage = h.code(r, err), nullable(err.Error())
-		return row
-	}
+	producers, err := h.producers(t, partition)
+	row.ErrorCode = h.code(r, err) // the code says it all; Kafka sends no text either
 	for _, s := range producers {
 		row.ActiveProducers = append(row.ActiveProducers, kmsg.DescribeProducersResponseTopicPartitionActiveProducer{
 			ProducerID: s.ProducerID, ProducerEpoch: int32(s.Epoch), LastSequence: s.LastSequence, LastTimestamp: s.LastTimestamp,
 			CoordinatorEpoch: s.CoordinatorEpoch, CurrentTxnStartOffset: s.TxnStartOffset})
 	}
 	return row
+}
+
+func (h *Handlers) producers(t *metadata.Topic, partition int32) ([]replica.ProducerState, error) {
+	p, err := h.topicPartition(t, partition)
+	if err != nil {
+		return nil, err
+	}
+	return p.Producers()
 }

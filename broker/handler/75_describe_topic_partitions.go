@@ -22,6 +22,10 @@ func (h *Handlers) describeTopicPartitions(r *Request, req *kmsg.DescribeTopicPa
 	}
 	left := int(max(min(req.ResponsePartitionLimit, h.Config.Topics.DescribeLimit), 1))
 	for _, name := range names {
+		if left == 0 {
+			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name}
+			break
+		}
 		from := 0
 		if req.Cursor != nil && req.Cursor.Topic == name {
 			from = int(req.Cursor.Partition)
@@ -32,10 +36,6 @@ func (h *Handlers) describeTopicPartitions(r *Request, req *kmsg.DescribeTopicPa
 				resp.Topics = append(resp.Topics, unknownDescribedTopic(name))
 			}
 			continue
-		}
-		if left == 0 {
-			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: int32(from)}
-			break
 		}
 		end := min(len(t.Partitions), from+left)
 		resp.Topics = append(resp.Topics, h.describedTopic(img, t, r.Conn.Listener, from, end))

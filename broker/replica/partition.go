@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -171,6 +172,13 @@ func (p *Partition) requireLeader(current kafka.LeaderEpoch) (*leadership, error
 	default:
 		return nil, &Error{code: kafka.UnknownLeaderEpoch, TP: p.tp, Leader: p.self, LeaderEpoch: l.epoch, detail: "the leader epoch of the request is newer than the broker's"}
 	}
+}
+
+// hasFollower reports whether another broker has a replica too.
+func (p *Partition) hasFollower(id kafka.BrokerID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return id != p.self && slices.Contains(p.mu.registration.Replicas, id)
 }
 
 // LeaderEpoch returns the epoch that this broker leads the partition in, or NoLeaderEpoch.

@@ -24,6 +24,9 @@ const (
 	TimestampEarliestPendingUpload int64 = -6
 )
 
+// Valid reports whether the protocol has such a level.
+func (i Isolation) Valid() bool { return i == ReadUncommitted || i == ReadCommitted }
+
 // ReadRequest is one partition's part of a Fetch.
 type ReadRequest struct {
 	Offset             int64
@@ -32,6 +35,7 @@ type ReadRequest struct {
 	Isolation          Isolation
 	CurrentLeaderEpoch kafka.LeaderEpoch
 	LastFetchedEpoch   kafka.LeaderEpoch // -1: the fetcher does not ask for divergence
+	Replica            kafka.BrokerID    // that fetches as a follower; negative for consumers
 }
 
 // ReadResult holds records and the offsets that go with them. Records must be released.
@@ -58,6 +62,9 @@ func (p *Partition) Read(r *ReadRequest) (ReadResult, error) {
 	if err != nil {
 		return ReadResult{}, err
 	}
+	if r.Replica >= 0 && !p.hasFollower(r.Replica) {
+		return ReadResult{}, &Error{code: kafka.NotLeaderOrFollower, TP: p.tp, Leader: p.self, LeaderEpoch: leader.epoch, detail: "the fetcher is not a replica of this partition"}
+	}
 	// The watermark is read before the end: a batch that becomes visible meanwhile is served by the next fetch.
 	result := ReadResult{HighWatermark: p.log.HighWatermark(), LeaderEpoch: leader.epoch}
 	result.LastStableOffset = min(p.log.LastStableOffset(), result.HighWatermark)
@@ -73,6 +80,10 @@ func (p *Partition) Read(r *ReadRequest) (ReadResult, error) {
 	result.Records, err = p.log.Read(log.ReadRequest{Offset: r.Offset, MaxBytes: r.MaxBytes, EndOffset: limit, AtLeastOne: r.AtLeastOne})
 	if err != nil {
 		return result, err
+	}
+	if r.MaxBytes < 0 && r.Offset < limit { // Kafka trips over it while reading
+		result.Records.Release()
+		return ReadResult{}, kafka.Errorf(kafka.UnknownServerError, "Invalid max size %d for log read", r.MaxBytes)
 	}
 	if r.Isolation == ReadCommitted && result.Records.Len() > 0 {
 		if result.Aborted, err = p.log.AbortedTxns(r.Offset, limit); err != nil {
@@ -181,8 +192,11 @@ func (p *Partition) DeleteRecords(offset int64) (int64, error) {
 	return p.log.StartOffset(), nil
 }
 
+// ProducerState is what a partition knows of one producer.
+type ProducerState = log.ProducerState
+
 // Producers describes the producers that the partition knows (KIP-664).
-func (p *Partition) Producers() ([]log.ProducerState, error) {
+func (p *Partition) Producers() ([]ProducerState, error) {
 	if _, err := p.requireLeader(kafka.NoLeaderEpoch); err != nil {
 		return nil, err
 	}

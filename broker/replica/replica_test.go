@@ -129,7 +129,7 @@ func TestAppendIsVisibleAtOnceWhenAlone(t *testing.T) {
 	if r := produce(t, p, AcksAll, nil); r.Parked || r.BaseOffset != 0 {
 		t.Fatalf("acks=all with no other replica: %+v", r)
 	}
-	got, err := p.Read(&ReadRequest{Offset: 0, MaxBytes: 1, AtLeastOne: true, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1})
+	got, err := p.Read(&ReadRequest{Offset: 0, MaxBytes: 1, AtLeastOne: true, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1, Replica: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestAcksAllWaitsForTheInSyncReplicas(t *testing.T) {
 	if r := produce(t, p, AcksLeader, a); r.Parked {
 		t.Fatal("acks=1 waits for another replica")
 	}
-	got, err := p.Read(&ReadRequest{Offset: 0, MaxBytes: 100, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1})
+	got, err := p.Read(&ReadRequest{Offset: 0, MaxBytes: 100, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1, Replica: -1})
 	if err != nil || got.Records.Len() != 0 {
 		t.Fatalf("read %d bytes above the high watermark, error %v", got.Records.Len(), err)
 	}
@@ -230,7 +230,7 @@ func TestLeaderEpochIsChecked(t *testing.T) {
 	p := f.create("t", id, self)
 	f.apply(f.registration(id, 3, self))
 	for epoch, want := range map[kafka.LeaderEpoch]kafka.Code{-1: kafka.None, 3: kafka.None, 2: kafka.FencedLeaderEpoch, 4: kafka.UnknownLeaderEpoch} {
-		if _, err := p.Read(&ReadRequest{CurrentLeaderEpoch: epoch, LastFetchedEpoch: -1, MaxBytes: 1}); kafka.CodeOf(err) != want {
+		if _, err := p.Read(&ReadRequest{CurrentLeaderEpoch: epoch, LastFetchedEpoch: -1, Replica: -1, MaxBytes: 1}); kafka.CodeOf(err) != want {
 			t.Errorf("current leader epoch %d: %v, want %v", epoch, err, want)
 		}
 	}

@@ -52,6 +52,8 @@ type InvalidError struct {
 	Message string
 	// RecordErrors are the record_errors of Produce v8 and later (KIP-467), at most maxRecordErrors.
 	RecordErrors []RecordError
+	// Early says that the request alone was looked at, not the partition's log or its topic's configuration.
+	Early bool
 
 	code   kafka.Code
 	reason string

@@ -44,7 +44,7 @@ type Validated struct {
 // pooled memory. Errors are of type *InvalidError. For an uncompressed batch that is right and not rewritten, nothing is
 // allocated.
 func Validate(records []byte, r *Rules, nowMs int64) (Validated, error) {
-	b, err := onlyBatch(records, r)
+	b, err := OnlyBatch(records, r.ProduceVersion)
 	if err != nil {
 		return Validated{}, err
 	}
@@ -91,7 +91,7 @@ func Trusted(b []byte) Validated {
 }
 
 // refuse makes an error whose text the client is not told.
-func refuse(code kafka.Code, format string, args ...any) error {
+func refuse(code kafka.Code, format string, args ...any) *InvalidError {
 	return &InvalidError{code: code, reason: fmt.Sprintf(format, args...)}
 }
 
@@ -135,25 +135,37 @@ func FirstAttributes(records []byte) (a Attributes, ok bool, err error) {
 	return attributesOf(b), true, nil
 }
 
-// onlyBatch finds the one batch of a produce request's partition (KIP-98: exactly one, of magic 2).
-func onlyBatch(records []byte, r *Rules) ([]byte, error) {
+// OnlyBatch finds the one batch of a produce request's partition (KIP-98: exactly one, of magic 2). Validate does it
+// first; Kafka does it before it looks at anything but that the topic exists, and its errors are marked Early.
+func OnlyBatch(records []byte, produceVersion int16) ([]byte, error) {
+	b, err := onlyBatch(records, produceVersion)
+	if err != nil {
+		err.Early = true
+		return nil, err
+	}
+	return b, nil
+}
+
+func onlyBatch(records []byte, produceVersion int16) ([]byte, *InvalidError) {
 	b, reason := cutBatch(records)
 	switch {
 	case reason != "":
 		return nil, &InvalidError{code: kafka.CorruptMessage, reason: reason, Message: reason}
 	case b == nil:
-		return nil, refuse(kafka.InvalidRecord, "Produce requests with version %d must have at least one record batch per partition", r.ProduceVersion)
+		return nil, refuse(kafka.InvalidRecord, "Produce requests with version %d must have at least one record batch per partition", produceVersion)
 	case b[magicPos] != Magic:
-		return nil, refuse(kafka.InvalidRecord, "Produce requests with version %d are only allowed to contain record batches with magic version 2", r.ProduceVersion)
-	case r.ProduceVersion < 7 && attributesOf(b).Codec() == Zstd:
-		return nil, refuse(kafka.UnsupportedCompressionType, "Produce requests with version %d are not allowed to use ZStandard compression", r.ProduceVersion)
+		return nil, refuse(kafka.InvalidRecord, "Produce requests with version %d are only allowed to contain record batches with magic version 2", produceVersion)
+	case produceVersion < 7 && attributesOf(b).Codec() == Zstd:
+		return nil, refuse(kafka.UnsupportedCompressionType, "Produce requests with version %d are not allowed to use ZStandard compression", produceVersion)
+	case produceVersion < 7 && attributesOf(b).Codec() > Zstd: // Kafka looks the codec up here, and has none
+		return nil, refuse(codeUnreadable, "Unknown compression type id: %d", attributesOf(b).Codec())
 	}
 	second, reason := cutBatch(records[len(b):])
 	switch {
 	case reason != "":
 		return nil, refuse(kafka.CorruptMessage, "%s", reason)
 	case second != nil:
-		return nil, refuse(kafka.InvalidRecord, "Produce requests with version %d are only allowed to contain exactly one record batch per partition", r.ProduceVersion)
+		return nil, refuse(kafka.InvalidRecord, "Produce requests with version %d are only allowed to contain exactly one record batch per partition", produceVersion)
 	}
 	return b, nil
 }
