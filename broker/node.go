@@ -2,20 +2,25 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"weir/cluster"
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
+	"weir/internal/invariant"
 	"weir/internal/kafka"
+	"weir/log"
 )
 
 // startNode opens the metadata log and registers this broker. When it returns, the partitions of the image are open and
 // clients can be served.
 func (b *Broker) startNode(ctx context.Context) error {
+	registration := b.registration()
 	node := cluster.New(cluster.Options{
 		FS: b.FS, Clock: b.Clock, Logger: b.Logger,
 		MetadataDir: b.store.MetadataDir(), DirectoryID: b.store.DirectoryIDs()[b.store.MetadataDir()], ClusterID: b.store.ClusterID(), Self: b.Config.NodeID,
-		Registration:   b.registration(),
+		Registration:   registration,
 		Settings:       b.controllerSettings(),
 		SessionTimeout: b.Config.Cluster.SessionTimeout,
 		Failed:         b.fail,
@@ -25,19 +30,21 @@ func (b *Broker) startNode(ctx context.Context) error {
 		return err
 	}
 	b.node = node
-	if self, ok := node.Image().Brokers.ByID(b.Config.NodeID); ok {
-		b.store.SetBrokerEpoch(self.Epoch)
-	}
-	return nil
+
+	self, ok := node.Image().Brokers.ByID(b.Config.NodeID)
+	invariant.Assert(ok, "broker %d is not in the image that its registration was published with", b.Config.NodeID)
+	b.store.SetBrokerEpoch(self.Epoch)
+	return log.WriteRun(b.FS, b.store.MetadataDir(), log.Run{BootID: log.MachineBootID(), Incarnation: registration.Incarnation, BrokerEpoch: self.Epoch})
 }
 
 func (b *Broker) controllerSettings() controller.Settings {
 	return controller.Settings{
-		NumPartitions:            b.Config.Topics.NumPartitions,
-		DefaultReplicationFactor: b.Config.Topics.DefaultReplicationFactor,
-		MinInSyncReplicas:        b.Config.TopicConfig(nil, nil, nil).MinInsyncReplicas,
-		DeleteTopicEnable:        b.Config.Topics.DeleteEnabled,
-		Config:                   b.Config,
+		NumPartitions:               b.Config.Topics.NumPartitions,
+		DefaultReplicationFactor:    b.Config.Topics.DefaultReplicationFactor,
+		MinInSyncReplicas:           b.Config.TopicConfig(nil, nil, nil).MinInsyncReplicas,
+		UncleanLeaderElectionEnable: b.Config.TopicConfig(nil, nil, nil).UncleanLeaderElection,
+		DeleteTopicEnable:           b.Config.Topics.DeleteEnabled,
+		Config:                      b.Config,
 	}
 }
 
@@ -50,6 +57,12 @@ func (b *Broker) registration() cluster.Registration {
 	}
 	if epoch, clean := b.store.CleanShutdown(); clean {
 		r.PreviousEpoch = epoch
+	} else if run, err := log.ReadRun(b.FS, b.store.MetadataDir()); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			b.Logger.Warn("the note of the last run cannot be read, and the logs count as not whole", "error", err)
+		}
+	} else if run.BootID != "" && run.BootID == log.MachineBootID() && !b.store.Lossy() {
+		r.PreviousEpoch = run.BrokerEpoch // killed, but the kernel kept what was written
 	}
 	return r
 }
