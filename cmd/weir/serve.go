@@ -86,7 +86,7 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 		}
 	}
 	logger.Info("Kafka Server started", "listeners", strings.Join(b.Advertised(), ","), "data", strings.Join(settings.DataDirs, ","),
-		"cluster", b.ClusterID(), "node", settings.NodeID, "fsync", settings.FsyncPolicy, "took", time.Since(processStart).Round(time.Microsecond))
+		"cluster", b.ClusterID(), "node", settings.NodeID, "fsync", settings.FsyncPolicy, "took", time.Since(processStart).Round(time.Microsecond).String())
 	return b.Run(ctx)
 }
 
