@@ -2,10 +2,8 @@ package log
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -506,12 +504,22 @@ func (w *world) verifyProducers(tp kafka.TopicPartition, m *model, l *Log) {
 	}
 }
 
-func seeds(n uint64) (first, last uint64) {
-	if s := os.Getenv("WEIR_SEED"); s != "" {
-		var seed uint64
-		if _, err := fmt.Sscan(s, &seed); err == nil {
-			return seed, seed + 1
+// seeds is 1 to n, or what WEIR_SEED (one) or WEIR_SEEDS (so many) say.
+func seeds(t *testing.T, n uint64) (first, last uint64) {
+	number := func(name string) (value uint64, ok bool) {
+		text := os.Getenv(name)
+		if text == "" {
+			return 0, false
 		}
+		_, err := fmt.Sscan(text, &value)
+		must(t, err)
+		return value, true
+	}
+	if seed, ok := number("WEIR_SEED"); ok {
+		return seed, seed + 1
+	}
+	if many, ok := number("WEIR_SEEDS"); ok {
+		n = many
 	}
 	return 1, 1 + n
 }
@@ -519,7 +527,7 @@ func seeds(n uint64) (first, last uint64) {
 func TestLogEqualsItsModel(t *testing.T) {
 	for _, policy := range []FsyncPolicy{FsyncBackground, FsyncAck, FsyncNever} {
 		t.Run(string(policy), func(t *testing.T) {
-			first, last := seeds(40)
+			first, last := seeds(t, 40)
 			for seed := first; seed < last; seed++ {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) {
 					w := newWorld(t, seed, policy)
@@ -532,6 +540,3 @@ func TestLogEqualsItsModel(t *testing.T) {
 		})
 	}
 }
-
-var _ = errors.Is
-var _ = math.MaxInt64

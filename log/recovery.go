@@ -250,52 +250,62 @@ func (r *recovery) scanStart(seg *segment, first bool) (boundary, error) {
 	return start, nil
 }
 
-// trustedEntry loads a segment's indexes, drops what they have beyond the recovery point, and returns the place of the
-// last batch that they know: where the scan begins, since no crash touched what lies before.
+// trustedEntry loads a segment's indexes and returns the place of the last batch that they know for certain: where the scan
+// begins. What they have beyond is dropped; the scan finds it again.
 func (r *recovery) trustedEntry(seg *segment) (boundary, error) {
 	if err := seg.loadIndexes(math.MaxInt64); err != nil {
 		return boundary{}, err
 	}
 	seg.index.Lock()
 	defer seg.index.Unlock()
-	clean := r.log.opts.CleanShutdown
-	entry, err := seg.index.offsets.Lookup(r.point)
-	if clean {
-		entry, err = seg.index.offsets.Last()
-	}
+	last, err := seg.index.offsets.Last()
 	if err != nil {
 		return boundary{}, err
 	}
+	lastTime, err := seg.index.times.Last()
+	if err != nil {
+		return boundary{}, err
+	}
+	entry := last
+	if !r.log.opts.CleanShutdown {
+		// The time index may have lost more than the offset index: what is behind its last entry it may not know.
+		if entry, err = seg.index.offsets.Lookup(min(r.point-1, lastTime.Offset)); err != nil {
+			return boundary{}, err
+		}
+	}
 	at := boundary{seg.baseOffset, entry.Position}
 	if entry.Position > 0 {
-		h, err := seg.readHeader(entry.Position)
-		if errors.As(err, new(ErrCorrupt)) || err == nil && (h.LastOffset() != entry.Offset || h.BaseOffset < seg.baseOffset) {
-			return at, brokenAt(seg.path(indexSuffix), 0, "an entry leads to byte %d for offset %d, which is not there", entry.Position, entry.Offset)
-		}
-		if err != nil {
+		if at.offset, err = r.verifyEntry(seg, entry, lastTime); err != nil {
 			return at, err
 		}
-		if h.MaxTimestamp > seg.index.maxTimestamp {
-			return at, brokenAt(seg.path(timeIndexSuffix), 0, "it ends before time %d of offset %d", h.MaxTimestamp, entry.Offset)
-		}
-		at.offset = h.BaseOffset
 	} else if interval := int64(r.log.config.Load().IndexIntervalBytes); seg.end.Load() > 4*interval && seg.index.offsets.Len() == 0 {
 		r.log.logger.Warn("index has no entries and is made again from the batches", "path", seg.path(indexSuffix))
 	}
-	if clean {
+	if r.log.opts.CleanShutdown {
 		return at, nil
 	}
 	r.txnsFrom = at.offset
-	lastEntry, err := seg.index.offsets.Last()
-	if err != nil {
-		return at, err
+	r.indexEnd = max(r.indexEnd, last.Offset+1, lastTime.Offset+1)
+	drop := seg.baseOffset
+	if entry.Position > 0 {
+		drop = entry.Offset + 1
 	}
-	lastTime, err := seg.index.times.Last()
-	if err != nil {
-		return at, err
+	return at, seg.truncateIndexesLocked(drop, at.offset)
+}
+
+// verifyEntry checks that an index entry leads to its batch, and that the time index does not end before that batch's time.
+// It returns the batch's base offset.
+func (r *recovery) verifyEntry(seg *segment, entry OffsetPosition, lastTime TimestampOffset) (int64, error) {
+	h, err := seg.readHeader(entry.Position)
+	switch {
+	case errors.As(err, new(ErrCorrupt)), err == nil && (h.LastOffset() != entry.Offset || h.BaseOffset < seg.baseOffset):
+		return 0, brokenAt(seg.path(indexSuffix), 0, "an entry leads to byte %d for offset %d, which is not there", entry.Position, entry.Offset)
+	case err != nil:
+		return 0, err
+	case h.MaxTimestamp > lastTime.Timestamp:
+		return 0, brokenAt(seg.path(timeIndexSuffix), 0, "it ends before time %d of offset %d", h.MaxTimestamp, entry.Offset)
 	}
-	r.indexEnd = max(r.indexEnd, lastEntry.Offset+1, lastTime.Offset+1)
-	return at, seg.truncateIndexesLocked(entry.Offset+1, at.offset)
+	return h.BaseOffset, nil
 }
 
 // finishSegment ends the scan of a segment that was right up to its end.

@@ -91,7 +91,11 @@ func (s *segment) readFull(p []byte, pos int64) error {
 // readHeader reads the header of the batch at pos.
 func (s *segment) readHeader(pos int64) (batch.Header, error) {
 	var b [batch.HeaderSize]byte
-	if err := s.readFull(b[:], pos); err != nil {
+	err := s.readFull(b[:], pos)
+	if errors.Is(err, io.EOF) {
+		return batch.Header{}, ErrCorrupt{Path: s.file.path, Pos: pos, Err: &batch.TornError{Have: int(s.end.Load() - pos), Need: len(b)}}
+	}
+	if err != nil {
 		return batch.Header{}, err
 	}
 	h, err := batch.ParseHeader(b[:])
