@@ -2,7 +2,6 @@ package log
 
 import (
 	"sync"
-	"time"
 
 	"weir/internal/vfs"
 )
@@ -141,11 +140,4 @@ func (s *Store) NeedsCommit(l *Log) bool {
 		return true
 	}
 	return l.EndOffset()-l.DurableEndOffset() >= l.config.Load().FlushMessages
-}
-
-// flushDue reports whether a log should be flushed in the background at now, and when it should be looked at again.
-func (l *Log) flushDue(now time.Time, interval time.Duration) (due bool, at time.Time) {
-	wait := min(interval.Milliseconds(), max(l.config.Load().FlushMs, 1))
-	at = time.UnixMilli(l.lastSyncMs.Load() + wait)
-	return !now.Before(at), at
 }

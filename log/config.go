@@ -62,6 +62,11 @@ const (
 	maxSegmentSize = math.MaxInt32
 )
 
-func (c Config) fileDeleteDelay() time.Duration {
-	return time.Duration(min(c.FileDeleteDelayMs, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+func (c Config) fileDeleteDelay() time.Duration { return milliseconds(c.FileDeleteDelayMs) }
+
+func (c Config) flushInterval() time.Duration { return milliseconds(c.FlushMs) }
+
+// milliseconds is a duration, the longest there is for more than that: Kafka's "never" is 2^63-1 ms.
+func milliseconds(ms int64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }

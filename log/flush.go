@@ -149,7 +149,8 @@ func (l *Log) Sync() error {
 		return nil
 	}
 	l.unsavedBytes.Store(0)
-	return l.saveOwnPoint(false)
+	l.flushIndexes()
+	return l.saveOwnPoint(true)
 }
 
 // unsynced reports whether there is anything to make durable.

@@ -77,6 +77,15 @@ func (l *Log) open() error {
 	if l.opts.OwnCheckpoints {
 		l.readOwnCheckpoints()
 	}
+	swapped, err := l.completeSwaps(entries)
+	if err != nil {
+		return err
+	}
+	if swapped {
+		if entries, err = l.fs.ReadDir(l.dir); err != nil {
+			return err
+		}
+	}
 	bases, err := l.tidy(entries)
 	if err != nil {
 		return err
@@ -101,7 +110,7 @@ func (l *Log) tidy(entries []os.DirEntry) (bases []int64, err error) {
 		switch {
 		case ok && !segments[base] && isIndexSuffix(suffix):
 			why = "index without a segment" // a crash between the removal of a segment and of its indexes
-		case strings.HasSuffix(e.Name(), ".deleted"), strings.HasSuffix(e.Name(), ".cleaned"):
+		case strings.HasSuffix(e.Name(), deletedSuffix), strings.HasSuffix(e.Name(), cleanedSuffix):
 			why = "left by Kafka: deleted, or cleaning that did not end"
 		case strings.HasSuffix(e.Name(), ".tmp"):
 			why = "left by a crash while a small file was written"

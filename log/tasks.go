@@ -97,26 +97,24 @@ func (t *Tasks) Step(now time.Time, e Event) (next time.Time) {
 	return next
 }
 
-// flush makes durable what has waited long enough, and returns when the next flush is due.
+// flush makes durable what has waited long enough, and returns when the next flush is due: a topic's flush.ms may ask for
+// it earlier than the store's interval.
 func (t *Tasks) flush(now time.Time) (next time.Time) {
-	interval := t.store.opts.FlushInterval
-	next = now.Add(interval)
+	shortest := t.store.opts.FlushInterval
 	if t.store.opts.FsyncPolicy == FsyncNever {
-		return next
+		return now.Add(shortest)
 	}
 	var due []*Log
 	for _, l := range t.store.Logs() {
-		if !l.unsynced() {
-			continue
-		}
-		if isDue, at := l.flushDue(now, interval); isDue {
+		wait := min(t.store.opts.FlushInterval, max(l.Config().flushInterval(), shortestFlushInterval))
+		shortest = min(shortest, wait)
+		// Half of it: a sync that ended a moment after its tick must not make the next tick pass the log over.
+		if l.unsynced() && now.UnixMilli()-l.lastSyncMs.Load() >= wait.Milliseconds()/2 {
 			due = append(due, l)
-		} else {
-			next = earlier(next, at)
 		}
 	}
 	t.store.flush(due)
-	return later(next, now.Add(shortestFlushInterval))
+	return now.Add(shortest)
 }
 
 // retain deletes old segments of all logs.
@@ -189,13 +187,6 @@ func (s *Store) runTasks(ctx context.Context) {
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
 		return b
 	}
 	return a
