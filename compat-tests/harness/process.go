@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -57,7 +58,7 @@ func Launch(o Options) (*Process, error) {
 	p := &Process{exited: make(chan struct{})}
 	p.cmd = exec.Command(o.Binary, append([]string{"serve", "--listen", listen, "--data-dir", o.DataDir, "--ports-file", portsFile}, o.Args...)...)
 	p.cmd.Stdout, p.cmd.Stderr = logFile, logFile
-	p.cmd.Env = append(os.Environ(), o.Env...)
+	p.cmd.Env = append(plainEnvironment(), o.Env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := time.Now()
 	if err := p.start(); err != nil {
@@ -69,6 +70,13 @@ func Launch(o Options) (*Process, error) {
 	}
 	p.ReadyTime = time.Since(started)
 	return p, nil
+}
+
+// plainEnvironment is this process's without what a broker would take for settings.
+func plainEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "WEIR_") || strings.HasPrefix(entry, "KAFKA_")
+	})
 }
 
 // start runs the command on a thread that lives until the process ends: Pdeathsig is sent when the thread that started
