@@ -358,11 +358,12 @@ func (r *recovery) seal() error {
 func (r *recovery) tear(i int, pos, size int64, h batch.Header, cause error) error {
 	seg, l := r.set.all[i], r.log
 	if r.next < r.point {
-		// The last batch that was made durable is damaged, and it is the log's last. No crash does that, but a disk that
-		// reported a flush before it was done does, and so does a hand that cuts a file. Cutting the one batch leaves what
-		// can be read; that the log is lossy is told, so that this replica does not lead before it was compared with another.
-		last := i == len(r.set.all)-1 && h.BaseOffset >= r.next && h.NextOffset() >= r.point && pos+int64(h.Size()) >= size
-		if !last {
+		// No crash damages what was durable, but a disk that reports a flush before it is done does, and a hand that cuts a
+		// file. If it is certain that nothing readable lies behind the damage (its own header says that this was the last
+		// batch, or there is no room for one), what can be read is kept. That the log is lossy is told, so that this replica
+		// does not lead before it was compared with another.
+		saysLast := h.BaseOffset >= r.next && h.NextOffset() >= r.point && pos+int64(h.Size()) >= size
+		if i < len(r.set.all)-1 || !saysLast && size-pos >= batch.HeaderSize {
 			return ErrCorrupt{Path: seg.file.path, Pos: pos, Err: cause}
 		}
 		r.lossy = true
@@ -403,7 +404,7 @@ func (r *recovery) cut(i int, cause error) error {
 func (r *recovery) settle() error {
 	l := r.log
 	end := max(r.next, r.set.active().baseOffset)
-	if end < r.point && !r.lossy && !l.opts.CleanShutdown {
+	if end < r.point && !r.lossy {
 		// Whole batches are missing that had been made durable: an older copy of the files was put in place.
 		l.logger.Warn("log ends below its recovery point", "partition", l.tp, "end", end, "recovery point", r.point)
 		r.lossy = true

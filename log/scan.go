@@ -38,8 +38,8 @@ func (s *scanner) release() {
 }
 
 // next returns the batch at s.pos and moves past it. The bytes are valid until the next call. What is there but is no
-// batch comes back as a batch error (torn or corrupt), with s.pos left where it begins; io.EOF at the limit; other
-// errors are the disk's. The CRC is not checked.
+// batch comes back as a batch error (torn or corrupt), with what its header says, if it has one, and s.pos left where it
+// begins; io.EOF at the limit; other errors are the disk's. The CRC is not checked.
 func (s *scanner) next() (batch.Header, []byte, error) {
 	if s.pos >= s.limit {
 		return batch.Header{}, nil, io.EOF
@@ -67,11 +67,11 @@ func (s *scanner) next() (batch.Header, []byte, error) {
 // nextStored is next with everything checked that CheckStored does.
 func (s *scanner) nextStored() (batch.Header, []byte, error) {
 	at := s.pos
-	_, b, err := s.next()
+	h, b, err := s.next()
 	if err != nil {
-		return batch.Header{}, nil, err
+		return h, nil, err
 	}
-	h, err := batch.CheckStored(b)
+	h, err = batch.CheckStored(b)
 	if err != nil {
 		s.pos, s.bytes = at, nil
 		return h, nil, err
