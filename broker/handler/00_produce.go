@@ -17,18 +17,17 @@ import (
 //   - v13: topics by id (KIP-516).
 //
 // Pipelined: the append is done when this returns, so the connection's next request may start while an acknowledgement
-// is waited for. Produce never creates topics. Of a partition that stands twice in a request the last one counts, as
-// in Kafka.
+// is waited for. Produce never creates topics.
 
 const adminClientID = "__admin_client" // Kafka lets this client id write to internal topics
 
 func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
+	req, malformed := nameOnce(req)
 	s := newProduceState(h, req)
 	whole, later := refuseProduce(req)
 	img := h.Image()
 	now := h.Clock.Now()
 	internalAllowed := r.Header.ClientID != nil && *r.Header.ClientID == adminClientID
-	s.repeated = findRepeated(req)
 
 	row, failed := 0, false
 	for i := range req.Topics {
@@ -36,9 +35,6 @@ func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
 		topic, topicErr := h.produceTopic(img, req.Version, t)
 		first := row
 		for j := range t.Partitions {
-			if s.repeated.superseded(i, j) {
-				continue
-			}
 			out := s.row(row, t.Partitions[j].Partition)
 			err := whole
 			if err == nil {
@@ -46,6 +42,9 @@ func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
 			}
 			if err == nil {
 				err = h.produceTo(s, row, topic, t.Partitions[j].Records, produceContext{now, later, internalAllowed})
+			}
+			if malformed[[2]int{i, j}] != nil && topicErr == nil {
+				err = malformed[[2]int{i, j}]
 			}
 			if err != nil {
 				failed = true
@@ -66,6 +65,8 @@ func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
 
 var errProduceUnanswerable = errors.New("a produce request with acks=0 failed, and closing is the only answer that it can have")
 
+var errTransactional = kafka.Errorf(kafka.InvalidTxnState, "")
+
 // refuseProduce finds what is wrong with the request as a whole: what counts before any topic is looked up, and what
 // only counts for a partition that exists and has one batch.
 func refuseProduce(req *kmsg.ProduceRequest) (whole, later error) {
@@ -85,7 +86,7 @@ func refuseProduce(req *kmsg.ProduceRequest) (whole, later error) {
 	case req.Acks != replica.AcksAll && req.Acks != replica.AcksLeader && req.Acks != replica.AcksNone:
 		return nil, kafka.Errorf(kafka.InvalidRequiredAcks, "")
 	case transactional: // no transaction can have been begun
-		return nil, kafka.Errorf(kafka.InvalidTxnState, "")
+		return nil, errTransactional
 	}
 	return nil, nil
 }
@@ -117,6 +118,9 @@ func (h *Handlers) produceTo(s *produceState, row int, topic *metadata.Topic, re
 	p, err := h.topicPartition(topic, out.Partition)
 	if err != nil {
 		return err
+	}
+	if c.refusal == errTransactional {
+		out.LogStartOffset = p.Log().StartOffset()
 	}
 	if c.refusal != nil {
 		if _, err := batch.OnlyBatch(records, s.resp.Version); err != nil {

@@ -126,11 +126,13 @@ func fetchFailed(req *kmsg.FetchRequest, code kafka.Code) *protocol.FetchRespons
 		return resp
 	}
 	for i := range req.Topics {
+		out := protocol.FetchTopic{Name: req.Topics[i].Topic}
 		for j := range req.Topics[i].Partitions {
 			p := protocol.NewFetchPartition(req.Topics[i].Partitions[j].Partition)
 			p.ErrorCode, p.AbortedTransactions = int16(code), noTransactions
-			addFetchPartition(resp, partitionKey{topic: req.Topics[i].Topic}, p)
+			out.Partitions = append(out.Partitions, p)
 		}
+		resp.Topics = append(resp.Topics, out)
 	}
 	return resp
 }

@@ -31,35 +31,47 @@ func (h *Handlers) listOffsets(r *Request, req *kmsg.ListOffsetsRequest) Reply {
 		return Now(listOffsetsFailed(req, resp, kafka.UnknownServerError))
 	}
 	duplicates := duplicatePartitions(req)
+	at := make(map[string]int) // topic → its row
 	answered := make(map[kafka.TopicPartition]bool)
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		out := kmsg.ListOffsetsResponseTopic{Topic: t.Topic}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			tp := kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}
-			row := kmsg.NewListOffsetsResponseTopicPartition()
-			row.Partition, row.Offset, row.Timestamp, row.LeaderEpoch = p.Partition, -1, -1, -1
-			if duplicates[tp] {
-				if answered[tp] {
-					continue // one row for all of them
-				}
-				answered[tp] = true
-				row.ErrorCode = int16(kafka.InvalidRequest)
-			} else if since, special := timestampSince[p.Timestamp]; p.Timestamp < 0 && (!special || req.Version < since) {
-				row.ErrorCode = int16(kafka.UnsupportedVersion)
-			} else if found, err := h.listOffset(req, tp, p); err != nil {
-				row.ErrorCode = h.listOffsetsCode(r, req.Version, err)
-			} else {
-				row.Offset, row.Timestamp, row.LeaderEpoch = found.Offset, found.Timestamp, int32(found.LeaderEpoch)
+			if answered[tp] {
+				continue // one row for all of them
 			}
-			out.Partitions = append(out.Partitions, row)
-		}
-		if len(out.Partitions) > 0 {
-			resp.Topics = append(resp.Topics, out)
+			answered[tp] = true
+			k, ok := at[t.Topic]
+			if !ok {
+				k = len(resp.Topics)
+				at[t.Topic] = k
+				resp.Topics = append(resp.Topics, kmsg.ListOffsetsResponseTopic{Topic: t.Topic})
+			}
+			resp.Topics[k].Partitions = append(resp.Topics[k].Partitions, h.listedRow(r, req, tp, p, duplicates[tp]))
 		}
 	}
 	return Now(resp)
+}
+
+func (h *Handlers) listedRow(r *Request, req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, p *kmsg.ListOffsetsRequestTopicPartition, duplicate bool) kmsg.ListOffsetsResponseTopicPartition {
+	row := kmsg.NewListOffsetsResponseTopicPartition()
+	row.Partition, row.Offset, row.Timestamp, row.LeaderEpoch = p.Partition, -1, -1, -1
+	since, special := timestampSince[p.Timestamp]
+	switch {
+	case duplicate:
+		row.ErrorCode = int16(kafka.InvalidRequest)
+	case p.Timestamp < 0 && (!special || req.Version < since):
+		row.ErrorCode = int16(kafka.UnsupportedVersion)
+	default:
+		found, err := h.listOffset(req, tp, p)
+		if err != nil {
+			row.ErrorCode = h.listOffsetsCode(r, req.Version, err)
+		} else {
+			row.Offset, row.Timestamp, row.LeaderEpoch = found.Offset, found.Timestamp, int32(found.LeaderEpoch)
+		}
+	}
+	return row
 }
 
 // listOffsetsFailed answers a request that is wrong as a whole: the error at each partition.

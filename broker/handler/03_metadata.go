@@ -106,6 +106,9 @@ func (h *Handlers) addMissingTopics(r *Request, req *kmsg.MetadataRequest, resp 
 	for _, name := range names {
 		row := kmsg.NewMetadataResponseTopic()
 		row.Topic, row.IsInternal = &name, kafka.IsInternalTopic(name)
+		if req.IncludeTopicAuthorizedOperations {
+			row.AuthorizedOperations = topicOperations
+		}
 		if err := kafka.ValidateTopicName(name); err != nil {
 			row.ErrorCode = int16(kafka.CodeOf(err))
 		} else {

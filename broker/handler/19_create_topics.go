@@ -74,12 +74,7 @@ func (h *Handlers) createdConfigs(overrides map[string]string) []kmsg.CreateTopi
 func (h *Handlers) autoCreate(r *Request, names []string) {
 	cmd := controller.CreateTopics{Seed: rand.Uint64()}
 	for _, name := range names {
-		if !kafka.IsInternalTopic(name) {
-			cmd.Topics = append(cmd.Topics, controller.NewTopic{Name: name, ID: kafka.NewUUID(), NumPartitions: -1, ReplicationFactor: -1})
-		}
-	}
-	if len(cmd.Topics) == 0 {
-		return
+		cmd.Topics = append(cmd.Topics, h.automaticTopic(name))
 	}
 	reply, err := h.submit(r, allocateTimeoutMs, cmd)
 	if err != nil {

@@ -33,7 +33,10 @@ func (h *Handlers) partitionProducers(r *Request, t *metadata.Topic, partition i
 		return row
 	}
 	producers, err := h.producers(t, partition)
-	row.ErrorCode = h.code(r, err) // the code says it all; Kafka sends no text either
+	row.ErrorCode = h.code(r, err)
+	if t == nil {
+		row.ErrorMessage = nullable("This server does not host this topic-partition.")
+	}
 	for _, s := range producers {
 		row.ActiveProducers = append(row.ActiveProducers, kmsg.DescribeProducersResponseTopicPartitionActiveProducer{
 			ProducerID: s.ProducerID, ProducerEpoch: int32(s.Epoch), LastSequence: s.LastSequence, LastTimestamp: s.LastTimestamp,

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +21,9 @@ type produceState struct {
 	resp *kmsg.ProduceResponse
 	rows []kmsg.ProduceResponseTopicPartition // of all topics, one after the other
 
-	repeated *repeated   // nil where the request names everything once
-	parts    []topicPart // of a request that repeats itself, until it is answered
-	waits    []wait      // parked rows
-	pending  *Pending
-	timer    clock.Timer
+	waits   []wait // parked rows
+	pending *Pending
+	timer   clock.Timer
 	// balance counts acknowledgements down and, at the end of stage 1, the parked rows up: whoever brings it to zero
 	// then is the last.
 	balance atomic.Int32
@@ -66,78 +63,7 @@ func (s *produceState) addTopic(t *kmsg.ProduceRequestTopic, first, end int) {
 	if first == end {
 		return
 	}
-	if s.repeated != nil {
-		s.parts = append(s.parts, topicPart{t, first, end})
-		return
-	}
 	s.resp.Topics = append(s.resp.Topics, kmsg.ProduceResponseTopic{Topic: t.Topic, TopicID: t.TopicID, Partitions: s.rows[first:end:end]})
-}
-
-// topicPart is a topic with its rows [first, end).
-type topicPart struct {
-	topic      *kmsg.ProduceRequestTopic
-	first, end int
-}
-
-// complete returns the response. A topic that the request names more than once has its rows in one place.
-func (s *produceState) complete() *kmsg.ProduceResponse {
-	for _, part := range s.parts {
-		i := slices.IndexFunc(s.resp.Topics, func(t kmsg.ProduceResponseTopic) bool {
-			return t.Topic == part.topic.Topic && t.TopicID == part.topic.TopicID
-		})
-		if i < 0 {
-			i = len(s.resp.Topics)
-			s.resp.Topics = append(s.resp.Topics, kmsg.ProduceResponseTopic{Topic: part.topic.Topic, TopicID: part.topic.TopicID})
-		}
-		s.resp.Topics[i].Partitions = append(s.resp.Topics[i].Partitions, s.rows[part.first:part.end]...)
-	}
-	return s.resp
-}
-
-// repeated says what a produce request names more than once.
-type repeated struct {
-	replaced map[[2]int]bool // by topic and partition index in the request: a later one counts
-}
-
-func (r *repeated) superseded(topic, partition int) bool {
-	return r != nil && r.replaced[[2]int{topic, partition}]
-}
-
-// findRepeated returns nil where every topic and partition is named once, as clients do.
-func findRepeated(req *kmsg.ProduceRequest) *repeated {
-	if len(req.Topics) == 1 && len(req.Topics[0].Partitions) == 1 {
-		return nil
-	}
-	type topicKey struct {
-		name string
-		id   kafka.TopicID
-	}
-	type key struct {
-		topicKey
-		partition int32
-	}
-	topics, seen := make(map[topicKey]bool, len(req.Topics)), make(map[key][2]int)
-	var r repeated
-	again := false
-	for i := range req.Topics {
-		topic := topicKey{req.Topics[i].Topic, req.Topics[i].TopicID}
-		again = again || topics[topic]
-		topics[topic] = true
-		for j := range req.Topics[i].Partitions {
-			k := key{topic, req.Topics[i].Partitions[j].Partition}
-			if before, ok := seen[k]; ok {
-				if r.replaced == nil {
-					r.replaced = make(map[[2]int]bool)
-				}
-				r.replaced[before] = true
-			}
-			seen[k] = [2]int{i, j}
-		}
-	}
-	if !again && r.replaced == nil {
-		return nil
-	}
-	return &r
 }
 
 func (s *produceState) parked(row int, p *replica.Partition) {
@@ -147,7 +73,7 @@ func (s *produceState) parked(row int, p *replica.Partition) {
 // reply ends stage 1.
 func (s *produceState) reply(timeoutMs int32) Reply {
 	if len(s.waits) == 0 {
-		return Now(s.complete())
+		return Now(s.resp)
 	}
 	s.pending = NewPending()
 	s.timer = s.h.Clock.AfterFunc(time.Duration(max(timeoutMs, 0))*time.Millisecond, s.timeout)
@@ -187,7 +113,7 @@ func (s *produceState) finish() {
 	s.mu.done = true
 	s.mu.Unlock()
 	s.timer.Stop()
-	s.pending.Complete(s.complete())
+	s.pending.Complete(s.resp)
 }
 
 // timeout answers what is not acknowledged yet with REQUEST_TIMED_OUT; the records stay where they are.
@@ -207,5 +133,5 @@ func (s *produceState) timeout() {
 	for _, w := range s.waits {
 		w.partition.Forget(s)
 	}
-	s.pending.Complete(s.complete())
+	s.pending.Complete(s.resp)
 }
