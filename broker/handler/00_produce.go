@@ -43,8 +43,8 @@ func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
 			if err == nil {
 				err = h.produceTo(s, row, topic, t.Partitions[j].Records, produceContext{now, later, internalAllowed})
 			}
-			if malformed[[2]int{i, j}] != nil && topicErr == nil {
-				err = malformed[[2]int{i, j}]
+			if other := malformed[[2]int{i, j}]; other != nil && whole == nil && kafka.CodeOf(err) != kafka.UnknownTopicOrPartition && kafka.CodeOf(err) != kafka.UnknownTopicID {
+				err, out.LogStartOffset = other, -1
 			}
 			if err != nil {
 				failed = true
