@@ -40,6 +40,7 @@ type Broker struct {
 	replicas *replica.Manager
 	server   *Server
 	failed   chan error // what makes going on impossible, such as a failed metadata directory
+	stopping chan struct{}
 
 	stopTasks context.CancelFunc
 	tasks     chan struct{} // closed when the store's tasks have ended
@@ -54,7 +55,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{Options: o, bound: bound, failed: make(chan error, 1)}
+	b := &Broker{Options: o, bound: bound, failed: make(chan error, 1), stopping: make(chan struct{})}
 	if err := b.open(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -73,7 +74,7 @@ func (b *Broker) open(ctx context.Context) error {
 		return err
 	}
 	handlers := handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Replicas: b.replicas,
-		Directories: directories{b.store, b.FS}, Config: b.Config, Clock: b.Clock, Logger: b.Logger})
+		Directories: directories{b.store, b.FS}, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
 	b.server = NewServer(ServerOptions{Handle: handlers.Handle, Clock: b.Clock, Logger: b.Logger, Limits: limitsOf(b.Config, b.Memory), Metrics: b.Metrics})
 	return nil
 }
@@ -165,6 +166,7 @@ func (b *Broker) Run(ctx context.Context) error {
 // Close stops the broker in the reverse order of its start.
 func (b *Broker) Close() error {
 	var errs []error
+	close(b.stopping)
 	if b.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		_ = b.server.Shutdown(ctx) // that connections had to be closed is not an error of the stop

@@ -192,6 +192,8 @@ func (f *fetch) run(r *Request) bool {
 			f.release()
 			f.read()
 			return true
+		case <-f.h.Stopping:
+			return true
 		case <-r.Conn.Closed():
 			return false
 		}

@@ -44,6 +44,7 @@ type Options struct {
 	Directories Directories
 	Config      *config.Server
 	Clock       clock.Clock
+	Stopping    <-chan struct{} // closed when the broker stops: who waits for records is answered
 	Logger      *slog.Logger
 }
 

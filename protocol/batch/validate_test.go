@@ -68,7 +68,7 @@ func TestValidateRefuses(t *testing.T) {
 		"too large":              {good, rules(func(r *Rules) { r.MaxMessageBytes = int32(len(good)) - 1 }), kafka.MessageTooLarge, "orders-3 is 91 bytes which exceeds the maximum configured value of 90"},
 		"larger than a segment":  {good, rules(func(r *Rules) { r.SegmentBytes = int32(len(good)) - 1 }), kafka.RecordListTooLarge, "orders-3, which exceeds the maximum configured segment size of 90"},
 		"CRC":                    {flipped, nil, kafka.CorruptMessage, "in topic partition orders-3"},
-		"codec 5":                {put(21, 5<<16|0), nil, kafka.UnknownServerError, "Unknown compression type id: 5"},
+		"codec 5":                {put(21, 5<<16), nil, kafka.UnknownServerError, "Unknown compression type id: 5"},
 		"last offset delta -1":   {put(23, math.MaxUint32), nil, kafka.InvalidRecord, "invalid offset range: [0, -1]"},
 		"count 0":                {put(57, 0), nil, kafka.InvalidRecord, "Invalid reported count for record batch: 0"},
 		"count -1":               {put(57, math.MaxUint32), nil, kafka.InvalidRecord, "Invalid reported count for record batch: -1"},
