@@ -1,0 +1,64 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTopicNames(t *testing.T) {
+	for _, name := range []string{"a", "A.b_c-9", strings.Repeat("x", 249), "...", "__consumer_offsets"} {
+		if err := ValidateTopicName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", ".", "..", strings.Repeat("x", 250), "a b", "a/b", "../x", "ä", "a\x00", "a\n"} {
+		err := ValidateTopicName(name)
+		if CodeOf(err) != InvalidTopic || !strings.HasPrefix(err.Error(), "Topic name is invalid: ") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestCollisionKey(t *testing.T) {
+	if CollisionKey("a.b_c") != CollisionKey("a_b.c") || CollisionKey("ab") == CollisionKey("a.b") {
+		t.Fatal("names collide where only . and _ differ")
+	}
+}
+
+func TestUUIDText(t *testing.T) {
+	for range 1000 {
+		u := NewUUID()
+		back, err := ParseUUID(u.String())
+		if err != nil || back != u || len(u.String()) != 22 || u.String()[0] == '-' {
+			t.Fatalf("%v became %v, %v", u, back, err)
+		}
+	}
+	if got := MetadataTopicID.String(); got != "AAAAAAAAAAAAAAAAAAAAAQ" {
+		t.Fatalf("the id of the metadata topic is %s", got)
+	}
+	for _, s := range []string{"", "AAAA", strings.Repeat("A", 23), strings.Repeat("!", 22)} {
+		if _, err := ParseUUID(s); err == nil {
+			t.Errorf("%q was taken for an id", s)
+		}
+	}
+}
+
+func TestCodeOf(t *testing.T) {
+	if c := CodeOf(nil); c != None {
+		t.Errorf("nil: %v", c)
+	}
+	if c := CodeOf(errors.New("x")); c != UnknownServerError {
+		t.Errorf("an error without a code: %v", c)
+	}
+	if c := CodeOf(fmt.Errorf("wrapped: %w", Errorf(OffsetOutOfRange, ""))); c != OffsetOutOfRange {
+		t.Errorf("a wrapped code: %v", c)
+	}
+	if got := Errorf(OffsetOutOfRange, "").Error(); got != "OFFSET_OUT_OF_RANGE" {
+		t.Errorf("the default message is %q", got)
+	}
+	if got := Code(9999).String(); got != "ERROR_9999" {
+		t.Errorf("an unknown code is %q", got)
+	}
+}
