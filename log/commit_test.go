@@ -16,7 +16,9 @@ func TestGroupCommit(t *testing.T) {
 		fileOnly             bool
 	}{{1, 1, 0, false}, {4, 4, 0, false}, {5, 0, 1, false}, {40, 0, 1, false}, {40, 40, 0, true}} {
 		faulty := vfs.NewFaulty(vfs.NewMem())
-		s := openStore(t, faulty, func(o *StoreOptions) { o.Dirs, o.FsyncPolicy, o.FsyncFileOnly = []string{"/data"}, FsyncAck, c.fileOnly })
+		s := openStore(t, faulty, func(o *StoreOptions) {
+			o.Dirs, o.FsyncPolicy, o.FsyncFileOnly = []string{"/data"}, FsyncAck, c.fileOnly
+		})
 		var logs []*Log
 		for i := range c.logs {
 			l := createTest(t, s, partition(int32(i)))

@@ -25,10 +25,11 @@ func newFileCache(fs vfs.FS, limit int) *fileCache { return &fileCache{fs: fs, l
 
 // segmentFile is the .log file of one segment, opened when it is needed.
 type segmentFile struct {
-	cache *fileCache
-	path  string
-	open  atomic.Pointer[openFile]
-	mu    sync.Mutex // taken to open or remove; readers of an open file do without
+	cache  *fileCache
+	path   string
+	unused func() // called when the cache lets go of the file: nobody has read it for a while; nil for none
+	open   atomic.Pointer[openFile]
+	mu     sync.Mutex // taken to open or remove; readers of an open file do without
 }
 
 // openFile is an open segment file. It is closed when the cache and all readers have let go of it.
@@ -176,4 +177,7 @@ func (c *fileCache) drop(h *openFile) {
 func (c *fileCache) letGo(h *openFile) {
 	h.owner.open.CompareAndSwap(h, nil)
 	h.release()
+	if h.owner.unused != nil {
+		h.owner.unused()
+	}
 }

@@ -12,9 +12,13 @@ import (
 // indexFile is what the indexes of a segment have in common: entries of one size, in order, in a file without a header
 // or a checksum. It is in one of two states:
 //
-//   - resident, as the active segment's are: all entries are in memory, encoded as they are in the file. The file has the
-//     first of them and gets the others by flush. So it is never wrong, only behind; recovery completes it.
-//   - sealed: nothing is in memory, and look-ups read the file, which is opened for each.
+//   - resident, as the active segment's are: entries are added in memory, encoded as they are in the file, and written to the
+//     file by flush. So the file is never wrong, only behind; recovery completes it. An index that has grown large keeps in
+//     memory what was not flushed yet, and no more.
+//   - sealed: look-ups read the file, which is opened for each.
+//
+// Of what is read from the file, the entries around the last look-up are kept in memory, so that a consumer who reads on
+// finds most of its places there, until nobody reads the segment any more.
 //
 // An index without entries needs no file. Guarded by the owner of the index.
 type indexFile struct {
@@ -23,10 +27,23 @@ type indexFile struct {
 	width int64 // bytes of an entry
 
 	sealed   bool
-	count    int64 // entries
-	resident []byte
-	written  int64 // entries that are in the file; what the file has beyond them is wrong if stale
+	count    int64  // entries
+	below    int64  // entries that are in the file only, and right there: all those of a sealed index
+	resident []byte // the others
+	written  int64  // entries that are in the file; what the file has beyond them is wrong if stale
 	stale    bool
+
+	window indexWindow // of those below: what the last search read
+}
+
+// maxResidentBytes is how much of an index stays in memory once it is flushed: enough for the first 32 MiB of a segment with
+// an entry in 4 KiB, so that small logs never read their indexes.
+const maxResidentBytes = 64 << 10
+
+// indexWindow is a stretch of an index, read once.
+type indexWindow struct {
+	from    int64 // number of the first entry
+	entries []byte
 }
 
 // probeEntries is how many entries a look-up in a sealed index reads at once, when it has come near: a page's worth of
@@ -52,7 +69,9 @@ func (x *indexFile) load(check func(i int64, entry []byte) string) error {
 			return brokenAt(x.path, i*x.width, "%s", why)
 		}
 	}
-	x.resident, x.count, x.written, x.sealed, x.stale = content, count, count, false, false
+	x.resident, x.below, x.count, x.written, x.sealed, x.stale = content, 0, count, count, false, false
+	x.window = indexWindow{}
+	x.shed()
 	return nil
 }
 
@@ -69,8 +88,16 @@ func (x *indexFile) openSealed() error {
 	if size%x.width != 0 {
 		return brokenAt(x.path, size, "size is no multiple of %d", x.width)
 	}
-	x.resident, x.count, x.written, x.sealed, x.stale = nil, size/x.width, size/x.width, true, false
+	count := size / x.width
+	x.resident, x.below, x.count, x.written, x.sealed, x.stale = nil, count, count, count, true, false
 	return nil
+}
+
+// shed lets go of what the file has, if that is much.
+func (x *indexFile) shed() {
+	if len(x.resident) > maxResidentBytes && x.written == x.count && !x.stale {
+		x.resident, x.below = nil, x.count
+	}
 }
 
 // append adds an entry to a resident index.
@@ -81,7 +108,8 @@ func (x *indexFile) append(entry []byte) {
 
 // renew begins without entries, whatever the file has.
 func (x *indexFile) renew() {
-	x.resident, x.count, x.written, x.sealed, x.stale = nil, 0, 0, false, true
+	x.resident, x.below, x.count, x.written, x.sealed, x.stale = nil, 0, 0, 0, false, true
+	x.window = indexWindow{}
 }
 
 // truncate keeps the entries for which above is false; they must be the first ones. A sealed index becomes resident: its
@@ -92,13 +120,19 @@ func (x *indexFile) truncate(above func(entry []byte) bool) error {
 			return err
 		}
 	}
-	x.keep(searchEntries(x.resident, x.width, above) + 1)
+	last, _, err := x.search(above)
+	if err != nil {
+		return err
+	}
+	x.keep(last + 1)
 	return nil
 }
 
 func (x *indexFile) keep(count int64) {
-	x.resident = x.resident[:count*x.width]
+	x.below = min(x.below, count)
+	x.resident = x.resident[:max(count-x.below, 0)*x.width]
 	x.count = count
+	x.window = indexWindow{}
 	if count < x.written {
 		x.written, x.stale = count, true
 	}
@@ -126,7 +160,7 @@ func (x *indexFile) flush() error {
 		err = f.Truncate(x.written * x.width)
 	}
 	if err == nil {
-		_, err = f.WriteAt(x.resident[x.written*x.width:], x.written*x.width)
+		_, err = f.WriteAt(x.resident[(x.written-x.below)*x.width:], x.written*x.width)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		// What of it is in the file is not known: the next flush writes it again.
@@ -134,6 +168,7 @@ func (x *indexFile) flush() error {
 		return err
 	}
 	x.written, x.stale = x.count, false
+	x.shed()
 	return nil
 }
 
@@ -145,7 +180,7 @@ func (x *indexFile) seal() error {
 	if err := x.flush(); err != nil {
 		return err
 	}
-	x.resident, x.sealed = nil, true
+	x.resident, x.below, x.sealed = nil, x.count, true
 	return nil
 }
 
@@ -158,31 +193,51 @@ func (x *indexFile) sync() error {
 	return err
 }
 
+// dropWindow frees what the last search read.
+func (x *indexFile) dropWindow() { x.window = indexWindow{} }
+
 // search returns the last entry for which above is false, and its number; -1 if there is none. above must be false for
 // all entries up to some point and true from there on.
 func (x *indexFile) search(above func(entry []byte) bool) (int64, []byte, error) {
-	if x.count == 0 {
+	if i := searchEntries(x.resident, x.width, above); i >= 0 {
+		return x.below + i, x.resident[i*x.width : (i+1)*x.width], nil
+	}
+	if x.below == 0 {
 		return -1, nil, nil
 	}
-	if !x.sealed {
-		i := searchEntries(x.resident, x.width, above)
-		if i < 0 {
-			return -1, nil, nil
-		}
-		return i, x.resident[i*x.width : (i+1)*x.width], nil
+	if i, entry, ok := x.searchWindow(above); ok {
+		return i, entry, nil
 	}
-	return x.searchSealed(above)
+	return x.searchFile(above)
 }
 
-// searchSealed halves the range by reading single entries, until what is left is worth one read.
-func (x *indexFile) searchSealed(above func(entry []byte) bool) (int64, []byte, error) {
+// searchWindow searches in what the last search read; ok is false if the entry looked for may be elsewhere.
+func (x *indexFile) searchWindow(above func(entry []byte) bool) (number int64, entry []byte, ok bool) {
+	w := x.window
+	if len(w.entries) == 0 {
+		return 0, nil, false
+	}
+	i := searchEntries(w.entries, x.width, above)
+	last := int64(len(w.entries))/x.width - 1
+	switch {
+	case i < 0:
+		return -1, nil, w.from == 0
+	case i == last && w.from+i != x.below-1:
+		return 0, nil, false // the next one may not be above either
+	}
+	return w.from + i, w.entries[i*x.width : (i+1)*x.width], true
+}
+
+// searchFile halves the range by reading single entries, until what is left is worth one read, to which it adds what
+// follows: the next search is mostly for that.
+func (x *indexFile) searchFile(above func(entry []byte) bool) (int64, []byte, error) {
 	f, err := x.fs.OpenFile(x.path, os.O_RDONLY, 0)
 	if err != nil {
 		return -1, nil, err
 	}
 	defer f.Close() // opened to read only
-	block := make([]byte, min(x.count, probeEntries)*x.width)
-	low, high := int64(0), x.count // the entry looked for is in [low, high), or there is none and low is 0
+	block := make([]byte, min(x.below, probeEntries)*x.width)
+	low, high := int64(0), x.below // the entry looked for is in [low, high), or there is none and low is 0
 	for high-low > probeEntries {
 		middle := (low + high) / 2
 		if err := x.read(f, block[:x.width], middle); err != nil {
@@ -194,10 +249,12 @@ func (x *indexFile) searchSealed(above func(entry []byte) bool) (int64, []byte, 
 			low = middle
 		}
 	}
+	high = min(low+probeEntries, x.below)
 	block = block[:(high-low)*x.width]
 	if err := x.read(f, block, low); err != nil {
 		return -1, nil, err
 	}
+	x.window = indexWindow{from: low, entries: block}
 	i := searchEntries(block, x.width, above)
 	if i < 0 {
 		return -1, nil, nil
@@ -233,29 +290,34 @@ func searchEntries(entries []byte, width int64, above func(entry []byte) bool) i
 
 // each calls visit with the entries from one on, until it returns false.
 func (x *indexFile) each(from int64, visit func(entry []byte) bool) error {
-	if !x.sealed {
-		visitEntries(x.resident[min(from, x.count)*x.width:], x.width, visit)
-		return nil
-	}
-	if from >= x.count {
-		return nil
-	}
-	f, err := x.fs.OpenFile(x.path, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close() // opened to read only
-	block := make([]byte, min(x.count-from, probeEntries)*x.width)
-	for ; from < x.count; from += probeEntries {
-		block = block[:min(x.count-from, probeEntries)*x.width]
-		if err := x.read(f, block, from); err != nil {
+	if from < x.below {
+		more, err := x.eachOfFile(from, visit)
+		if err != nil || !more {
 			return err
 		}
+	}
+	visitEntries(x.resident[min(max(from-x.below, 0)*x.width, int64(len(x.resident))):], x.width, visit)
+	return nil
+}
+
+// eachOfFile is each for the entries that are in the file only; it reports whether visit wants more.
+func (x *indexFile) eachOfFile(from int64, visit func(entry []byte) bool) (more bool, err error) {
+	f, err := x.fs.OpenFile(x.path, os.O_RDONLY, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() // opened to read only
+	block := make([]byte, min(x.below-from, probeEntries)*x.width)
+	for ; from < x.below; from += probeEntries {
+		block = block[:min(x.below-from, probeEntries)*x.width]
+		if err := x.read(f, block, from); err != nil {
+			return false, err
+		}
 		if !visitEntries(block, x.width, visit) {
-			return nil
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }
 
 func visitEntries(entries []byte, width int64, visit func(entry []byte) bool) bool {

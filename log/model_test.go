@@ -527,7 +527,7 @@ func seeds(t *testing.T, n uint64) (first, last uint64) {
 func TestLogEqualsItsModel(t *testing.T) {
 	for _, policy := range []FsyncPolicy{FsyncBackground, FsyncAck, FsyncNever} {
 		t.Run(string(policy), func(t *testing.T) {
-			first, last := seeds(t, 40)
+			first, last := seeds(t, 40/raceSlowdown)
 			for seed := first; seed < last; seed++ {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) {
 					w := newWorld(t, seed, policy)

@@ -200,7 +200,7 @@ func TestConcurrentReads(t *testing.T) {
 		})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 3000 {
+	for range 3000 / raceSlowdown {
 		appendTest(t, l, batchSpec{records: 1 + rng.IntN(3), size: rng.IntN(200)})
 		if rng.IntN(3) > 0 {
 			l.SetHighWatermark(l.EndOffset())
@@ -219,6 +219,7 @@ func TestConcurrentReads(t *testing.T) {
 
 func TestTailIsNeverWrong(t *testing.T) {
 	// Boundaries at (10n, 100n), added while others look them up.
+	const boundaries = 200_000 / raceSlowdown
 	tail := newTail(0, 0)
 	var done atomic.Bool
 	var wg sync.WaitGroup
@@ -242,15 +243,15 @@ func TestTailIsNeverWrong(t *testing.T) {
 			}
 		})
 	}
-	for i := int64(1); i < 200_000; i++ {
+	for i := int64(1); i < boundaries; i++ {
 		tail.add(10*i, 100*i)
 	}
 	done.Store(true)
 	wg.Wait()
-	if b, ok := tail.at(10 * (200_000 - 1)); !ok || b.offset != 10*(200_000-1) {
+	if b, ok := tail.at(10 * (boundaries - 1)); !ok || b.offset != 10*(boundaries-1) {
 		t.Errorf("the last boundary: %+v, %v", b, ok)
 	}
-	if _, ok := tail.at(10 * (200_000 - tailBoundaries - 2)); ok {
+	if _, ok := tail.at(10 * (boundaries - tailBoundaries - 2)); ok {
 		t.Error("a boundary is known that fell out of the window")
 	}
 }

@@ -241,7 +241,9 @@ func TestLeftoversAreRemoved(t *testing.T) {
 
 // Where Kafka's cleaner died, its work is completed or thrown away, as Kafka does it.
 func TestSwap(t *testing.T) {
-	cleaned := func(t *testing.T, stored [][]byte) []byte { return bytes.Join([][]byte{stored[1], stored[3], stored[6]}, nil) }
+	cleaned := func(t *testing.T, stored [][]byte) []byte {
+		return bytes.Join([][]byte{stored[1], stored[3], stored[6]}, nil)
+	}
 	for _, c := range []struct {
 		name   string
 		change func(fsys vfs.FS, swap []byte, write func(name string, content []byte))

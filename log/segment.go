@@ -58,7 +58,7 @@ type segment struct {
 // newSegment describes a segment of a log; its files may or may not exist.
 func newSegment(l *Log, baseOffset int64) *segment {
 	s := &segment{owner: l, baseOffset: baseOffset, created: l.clock.Now(), firstTimestamp: batch.NoTimestamp}
-	s.file.cache, s.file.path = l.files, s.path(logSuffix)
+	s.file.cache, s.file.path, s.file.unused = l.files, s.path(logSuffix), s.dropWindow
 	s.index.maxTimestamp = batch.NoTimestamp
 	s.tail.Store(newTail(baseOffset, 0))
 	s.setJitter(l.config.Load())

@@ -345,6 +345,17 @@ func (s *segment) truncateIndexesLocked(offset, txnOffset int64) error {
 	return errors.Join(err, s.flushIndexesLocked())
 }
 
+// dropWindow frees the part of a sealed index that look-ups keep in memory. It is called where another segment's index may
+// be locked, so it does not wait: if the lock is taken, somebody looks something up, and the window is in use.
+func (s *segment) dropWindow() {
+	if s.index.TryLock() {
+		defer s.index.Unlock()
+		if s.index.offsets != nil {
+			s.index.offsets.file.dropWindow()
+		}
+	}
+}
+
 func (s *segment) dropIndexes() {
 	s.index.Lock()
 	defer s.index.Unlock()

@@ -35,7 +35,9 @@ func openStore(t testing.TB, fsys vfs.FS, change ...func(*StoreOptions)) *Store 
 	return s
 }
 
-func partition(n int32) kafka.TopicPartition { return kafka.TopicPartition{Topic: "orders", Partition: n} }
+func partition(n int32) kafka.TopicPartition {
+	return kafka.TopicPartition{Topic: "orders", Partition: n}
+}
 
 func createTest(t testing.TB, s *Store, tp kafka.TopicPartition) *Log {
 	t.Helper()
@@ -267,7 +269,9 @@ func TestFailedDirectory(t *testing.T) {
 	faulty := vfs.NewFaulty(vfs.NewMem())
 	var failed []string
 	s := openStore(t, faulty, func(o *StoreOptions) {
-		o.DirFailed = func(dir string, err error) { failed = append(failed, fmt.Sprintf("%s: %v", dir, errors.Is(err, syscall.EIO))) }
+		o.DirFailed = func(dir string, err error) {
+			failed = append(failed, fmt.Sprintf("%s: %v", dir, errors.Is(err, syscall.EIO)))
+		}
 	})
 	var logs []*Log
 	for i := range int32(4) {
