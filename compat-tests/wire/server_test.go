@@ -87,6 +87,19 @@ func (s *server) stop(t *testing.T) {
 	}
 }
 
+// ended reports whether the process is gone.
+func (s *server) ended() bool { return syscall.Kill(s.PID(), 0) != nil }
+
+// awaitEnd waits until the process has ended by itself, or by a signal that was sent before.
+func (s *server) awaitEnd(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(endsWithin); !s.ended(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the broker does not end")
+		}
+	}
+}
+
 // log returns what the broker has logged, from its first start on.
 func (s *server) log(t *testing.T) string {
 	t.Helper()
@@ -147,7 +160,13 @@ const endsWithin = 10 * time.Second
 func serveFails(t *testing.T, environment []string, attr syscall.SysProcAttr, args ...string) ended {
 	t.Helper()
 	needOwn(t)
-	cmd := exec.Command(weir(t), append([]string{"serve"}, args...)...)
+	return runFails(t, weir(t), environment, attr, append([]string{"serve"}, args...)...)
+}
+
+// runFails runs a program that must end by itself.
+func runFails(t *testing.T, program string, environment []string, attr syscall.SysProcAttr, args ...string) ended {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.Env = append(os.Environ(), environment...)
@@ -161,7 +180,7 @@ func serveFails(t *testing.T, environment []string, attr syscall.SysProcAttr, ar
 	alarm := time.AfterFunc(endsWithin, func() { _ = cmd.Process.Kill() })
 	_ = cmd.Wait() // the exit code says it
 	if !alarm.Stop() {
-		t.Fatalf("weir serve %q did not end:\n%s", args, output.String())
+		t.Fatalf("%s %q did not end:\n%s", program, args, output.String())
 	}
 	return ended{output.String(), cmd.ProcessState.ExitCode()}
 }
