@@ -22,9 +22,9 @@ import (
 const adminClientID = "__admin_client" // Kafka lets this client id write to internal topics
 
 func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
+	whole, later := refuseProduce(req)
 	req, malformed := nameOnce(req)
 	s := newProduceState(h, req)
-	whole, later := refuseProduce(req)
 	img := h.Image()
 	now := h.Clock.Now()
 	internalAllowed := r.Header.ClientID != nil && *r.Header.ClientID == adminClientID
