@@ -37,6 +37,7 @@ type dataDir struct {
 
 	flushedBytes  atomic.Int64 // since the recovery points were last written
 	startsChanged atomic.Bool  // since the start offsets were last written
+	marksChanged  atomic.Bool  // since the high watermarks were last written
 	namesChanged  atomic.Bool  // partitions' directories were renamed or removed since the directory was last synced
 
 	// writing orders the writers of the checkpoint files: the tasks, truncations, Close. It is held while a file is synced,
@@ -200,6 +201,7 @@ func (d *dataDir) checkpointStarts() error {
 func (d *dataDir) checkpointHighWatermarks() error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
+	d.marksChanged.Store(false)
 	marks := copyOf(d.kept.highWatermarks)
 	for _, l := range d.logs() {
 		marks[l.tp] = l.highWatermark.Load()

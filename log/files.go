@@ -1,6 +1,7 @@
 package log
 
 import (
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,8 @@ type segmentFile struct {
 	path   string
 	unused func() // called when the cache lets go of the file: nobody has read it for a while; nil for none
 	open   atomic.Pointer[openFile]
-	mu     sync.Mutex // taken to open or remove; readers of an open file do without
+	mu     sync.Mutex // taken to open or retire; readers of an open file do without
+	gone   bool       // guarded by mu: the file was removed, or its directory renamed. Another may have its name
 }
 
 // openFile is an open segment file. It is closed when the cache and all readers have let go of it.
@@ -78,6 +80,10 @@ func (s *segmentFile) acquireSlow(flag int) (*openFile, error) {
 		s.mu.Unlock()
 		return h, nil
 	}
+	if s.gone {
+		s.mu.Unlock()
+		return nil, &fs.PathError{Op: "open", Path: s.path, Err: fs.ErrNotExist}
+	}
 	f, err := s.cache.fs.OpenFile(s.path, flag, 0o644)
 	if err != nil {
 		s.mu.Unlock()
@@ -105,13 +111,18 @@ func (s *segmentFile) create() error {
 	return nil
 }
 
-// remove unlinks the file. Readers that have it open can go on; nobody can open it any more.
-func (s *segmentFile) remove() error {
+// retire ends the file's use under this path. Readers that have it open go on; nobody can open it any more.
+func (s *segmentFile) retire() {
 	s.mu.Lock()
-	err := s.cache.fs.Remove(s.path)
+	s.gone = true
 	s.mu.Unlock()
 	s.close()
-	return err
+}
+
+// remove unlinks the file and retires it.
+func (s *segmentFile) remove() error {
+	s.retire()
+	return s.cache.fs.Remove(s.path)
 }
 
 // close lets the cache go of the file; it can be opened again.

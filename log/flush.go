@@ -51,21 +51,29 @@ func (l *Log) beginSync() (p pendingSync, ok bool, err error) {
 	return p, true, nil
 }
 
-// run syncs file by file. A file that has been deleted since needs no sync.
+// run syncs file by file.
 func (p *pendingSync) run() error {
 	if p.log.opts.noSync {
 		return nil
 	}
 	for i, seg := range p.segments {
-		err := seg.file.sync()
-		if err == nil && i < p.sealed {
-			err = seg.syncIndexes()
-		}
-		if err != nil && !(errors.Is(err, fs.ErrNotExist) && !p.log.segments.Load().has(seg)) {
+		if err := p.log.syncSegment(seg, i < p.sealed); err != nil {
 			return err
 		}
 	}
 	return p.log.syncNames(p.names)
+}
+
+// syncSegment makes a segment durable. One that has been deleted meanwhile needs no sync.
+func (l *Log) syncSegment(seg *segment, indexes bool) error {
+	err := seg.file.sync()
+	if err == nil && indexes {
+		err = seg.syncIndexes()
+	}
+	if errors.Is(err, fs.ErrNotExist) && (!l.segments.Load().has(seg) || l.closed.Load()) {
+		return nil
+	}
+	return err
 }
 
 // files is how many files run has to sync.

@@ -184,10 +184,11 @@ func (x *indexFile) seal() error {
 	return nil
 }
 
-// sync makes the file durable, but for its name in the directory. Without entries there may be no file.
+// sync makes the file durable, but for its name in the directory. Without entries there may be no file. It needs no lock: it
+// looks at nothing that changes.
 func (x *indexFile) sync() error {
 	err := syncFile(x.fs, x.path)
-	if x.written == 0 && errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err

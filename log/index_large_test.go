@@ -19,7 +19,7 @@ func TestLargeIndex(t *testing.T) {
 			x := NewOffsetIndex(fsys, "/0.index", 0)
 			var model []OffsetPosition
 			shed, next := 0, OffsetPosition{}
-			for range 400 / raceSlowdown {
+			for range 400 {
 				switch p := rng.IntN(20); {
 				case p < 12:
 					for range rng.IntN(700) {

@@ -154,6 +154,9 @@ func (l *Log) setHighWatermarkLocked(hw int64) {
 	invariant.Assert(hw <= l.endOffset.Load(), "%v: high watermark %d beyond the log's end %d", l.tp, hw, l.endOffset.Load())
 	l.highWatermark.Store(hw)
 	l.publishUnstableLocked()
+	if l.data != nil && !l.data.marksChanged.Load() { // all logs of a directory share the flag: mostly it is only read
+		l.data.marksChanged.Store(true)
+	}
 }
 
 // LatestEpoch is the newest leader epoch that the log knows, NoLeaderEpoch if none.
@@ -233,8 +236,11 @@ func (l *Log) usable() error {
 
 // fail takes the log offline after a disk error and returns the error to answer with. Nothing is tried again: after a
 // failed fsync the kernel may have dropped the pages, and a later one that succeeds proves nothing. The caller sees to
-// reportFailure after it has unlocked.
+// reportFailure after it has unlocked. A log that was closed or deleted meanwhile does not fail: its files may have gone.
 func (l *Log) fail(err error) error {
+	if l.closed.Load() {
+		return ErrClosed{TP: l.tp}
+	}
 	failure := &ErrStorage{TP: l.tp, Err: err}
 	if l.offline.CompareAndSwap(nil, failure) {
 		return *failure

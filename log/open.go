@@ -24,7 +24,7 @@ const ownFileCacheSize = 16
 func Open(o Options) (*Log, error) {
 	l := newLog(o)
 	if err := l.open(); err != nil {
-		l.closeFiles()
+		l.retireFiles()
 		if kafka.CodeOf(err) == kafka.UnknownServerError {
 			err = ErrStorage{TP: l.tp, Err: err}
 		}
@@ -162,10 +162,12 @@ func (l *Log) Close() error {
 	return err
 }
 
-// retire ends the use of the log as it is.
+// retire ends the use of the log as it is. It waits for an append that is under way.
 func (l *Log) retire() {
+	l.mu.Lock()
 	l.closed.Store(true)
-	l.closeFiles()
+	l.mu.Unlock()
+	l.retireFiles()
 }
 
 // complete brings the indexes and the producers' snapshot up to the log's end.
@@ -175,14 +177,15 @@ func (l *Log) complete() error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if err := l.segments.Load().active().complete(); err != nil {
+	active := l.segments.Load().active()
+	if err := errors.Join(active.trim(), active.complete()); err != nil {
 		return l.fail(err)
 	}
 	return l.failing(l.snapshotProducersLocked())
 }
 
-func (l *Log) closeFiles() {
+func (l *Log) retireFiles() {
 	for _, seg := range l.segments.Load().all {
-		seg.file.close()
+		seg.retire()
 	}
 }

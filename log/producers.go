@@ -268,11 +268,6 @@ func (s *ProducerStates) expired(p *producer, nowMs int64) bool {
 	return p.txnFirstOffset < 0 && nowMs-p.lastTimestamp >= s.expirationMs
 }
 
-// SetExpiration changes producer.id.expiration.ms; 0 means Kafka's default.
-func (s *ProducerStates) SetExpiration(ms int64) {
-	s.expirationMs = cmp.Or(ms, defaultProducerExpirationMs)
-}
-
 // Len is the number of producers that are known.
 func (s *ProducerStates) Len() int { return len(s.producers) }
 

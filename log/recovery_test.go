@@ -385,3 +385,49 @@ func TestTruncate(t *testing.T) {
 		t.Errorf("the log is [%d, %d), high watermark %d, %d bytes", l.StartOffset(), l.EndOffset(), l.HighWatermark(), l.Size())
 	}
 }
+
+// An index that looks right, but leads to where its batches are not, is found out by who uses it.
+func TestMisleadingIndex(t *testing.T) {
+	for _, segment := range []int64{0, 8} {
+		for name, entry := range map[string][]byte{
+			"into a batch":            {0, 0, 0, 1, 0, 0, 0, 200},
+			"to a batch behind":       {0, 0, 0, 0, 0, 0, 1, 94},
+			"to the offset of before": {0, 0, 0, 2, 0, 0, 0, 175},
+		} {
+			fsys := vfs.NewMem()
+			l, stored := filled(t, fsys)
+			must(t, l.Close())
+			changeFile(t, fsys, logDir+"/"+segmentName(segment, indexSuffix), func(b []byte) []byte { return append(entry, b[len(b)-8:]...) })
+			l = openTest(t, fsys, smallSegments, func(o *Options) { o.CleanShutdown, o.RecoveryPoint = true, 12 })
+			l.segments.Load().active().tail.Store(&tail{}) // so that the index is asked
+			if !bytes.Equal(readTest(t, l, 0), bytes.Join(stored, nil)) {
+				t.Errorf("segment %d, %s: the log is not what it was", segment, name)
+			}
+			checkLookups(t, l, 12)
+		}
+	}
+}
+
+func TestPreallocate(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	l := openTest(t, faulty, withConfig(func(c *Config) { c.Preallocate, c.SegmentBytes = true, 40<<20 }))
+	calls := func() int { return faulty.Calls(vfs.OpPreallocate, "") }
+	var counts []int
+	for i := range 38 {
+		appendTest(t, l, batchSpec{size: 1 << 20})
+		if i == 14 || i == 20 || i == 37 {
+			counts = append(counts, calls())
+		}
+	}
+	if !equal(counts, []int{0, 1, 2}) {
+		t.Errorf("reservations after 15, 21 and 38 MiB: %d", counts)
+	}
+	trims := faulty.Calls(vfs.OpTruncate, ".log")
+	must(t, l.Close())
+	if faulty.Calls(vfs.OpTruncate, ".log") != trims+1 {
+		t.Error("what was not used is not given back")
+	}
+	if size := fileSize(t, faulty, logDir+"/"+segmentName(0, logSuffix)); size != l.Size() {
+		t.Errorf("the file has %d bytes, the log %d", size, l.Size())
+	}
+}

@@ -1,5 +1,7 @@
 package log
 
+import "errors"
+
 // rollLocked seals the active segment and begins another at baseOffset. The sealed one's indexes are completed, and the
 // producers' state at its end is kept in a snapshot, so that recovery never reads more than one segment for it. Nothing
 // is synced here: the next flush does that for the segment, its indexes and the new names.
@@ -10,7 +12,7 @@ func (l *Log) rollLocked(baseOffset int64, why string) (*segment, error) {
 		return old, nil
 	}
 	old.next.Store(baseOffset)
-	if err := old.seal(); err != nil {
+	if err := errors.Join(old.trim(), old.seal()); err != nil {
 		return nil, err
 	}
 	l.mu.producers.SetEndOffset(baseOffset)

@@ -52,6 +52,7 @@ type segment struct {
 		txns               *TxnIndex
 		maxTimestamp       int64 // of all batches, NoTimestamp if none has one
 		maxTimestampOffset int64 // last offset of the first batch that has it, as Kafka notes it
+		retired            bool  // the files are no longer this segment's
 	}
 }
 
@@ -180,6 +181,30 @@ func (s *segment) reserve(segmentBytes int64) {
 		h.release()
 	}
 	s.reserved = upTo
+}
+
+// trim gives back the space that was reserved and not used: a truncation to the size that the file has.
+func (s *segment) trim() error {
+	if s.reserved <= s.end.Load() {
+		return nil
+	}
+	s.reserved = 0
+	h, err := s.file.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	return h.Truncate(s.end.Load())
+}
+
+// retire ends the use of the segment's files: they were removed, or the log was closed. Records that were read stay
+// readable.
+func (s *segment) retire() {
+	s.file.retire()
+	s.index.Lock()
+	defer s.index.Unlock()
+	s.index.retired = true
+	s.dropIndexesLocked()
 }
 
 // modifiedMs is when the file was last written to, in ms.

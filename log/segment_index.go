@@ -3,8 +3,8 @@ package log
 import (
 	"errors"
 	"io"
+	"io/fs"
 
-	"weir/internal/invariant"
 	"weir/protocol/batch"
 )
 
@@ -86,6 +86,9 @@ func (s *segment) loadIndexes(endOffset int64) error {
 
 // openIndexesLocked opens the indexes of a sealed segment, unless that is done.
 func (s *segment) openIndexesLocked() error {
+	if s.index.retired {
+		return &fs.PathError{Op: "open", Path: s.path(indexSuffix), Err: fs.ErrNotExist}
+	}
 	if s.index.offsets != nil {
 		return nil
 	}
@@ -254,6 +257,9 @@ func (s *segment) newest() (TimestampOffset, error) {
 func (s *segment) flushIndexes() error {
 	s.index.Lock()
 	defer s.index.Unlock()
+	if s.index.retired {
+		return nil
+	}
 	return s.flushIndexesLocked()
 }
 
@@ -286,12 +292,14 @@ func (s *segment) seal() error {
 	return errors.Join(s.index.offsets.Seal(), s.index.times.Seal(), s.index.txns.Seal())
 }
 
-// syncIndexes makes the index files of a sealed segment durable.
+// syncIndexes makes durable what was flushed to the index files.
 func (s *segment) syncIndexes() error {
 	s.index.Lock()
-	offsets, times, txns := s.index.offsets, s.index.times, s.index.txns
+	offsets, times, txns, retired := s.index.offsets, s.index.times, s.index.txns, s.index.retired
 	s.index.Unlock()
-	invariant.Assert(offsets != nil, "%s: sealed by this process, but its indexes are not open", s.file.path)
+	if retired || offsets == nil {
+		return nil // removed meanwhile; or sealed by a process before and not changed since
+	}
 	return errors.Join(offsets.Sync(), times.Sync(), txns.Sync())
 }
 
@@ -354,12 +362,6 @@ func (s *segment) dropWindow() {
 			s.index.offsets.file.dropWindow()
 		}
 	}
-}
-
-func (s *segment) dropIndexes() {
-	s.index.Lock()
-	defer s.index.Unlock()
-	s.dropIndexesLocked()
 }
 
 func (s *segment) dropIndexesLocked() { s.index.offsets, s.index.times, s.index.txns = nil, nil, nil }

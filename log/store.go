@@ -79,7 +79,8 @@ type Store struct {
 	mu struct {
 		sync.RWMutex
 		logs   map[kafka.TopicPartition]*Log
-		broken map[kafka.TopicPartition]error // found at start but could not be opened
+		sorted []*Log                             // what Logs returned, nil since logs changed
+		broken map[kafka.TopicPartition]brokenLog // found at start but could not be opened
 		closed bool
 	}
 }
@@ -121,28 +122,45 @@ func (s *Store) Log(tp kafka.TopicPartition) *Log {
 	return s.mu.logs[tp]
 }
 
-// Logs returns all logs, by topic and partition.
+// Logs returns all logs, by topic and partition. The slice must not be changed.
 func (s *Store) Logs() []*Log {
 	s.mu.RLock()
+	sorted := s.mu.sorted
+	s.mu.RUnlock()
+	if sorted != nil {
+		return sorted
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	logs := make([]*Log, 0, len(s.mu.logs))
 	for _, l := range s.mu.logs {
 		logs = append(logs, l)
 	}
-	s.mu.RUnlock()
 	slices.SortFunc(logs, func(a, b *Log) int {
 		return cmp.Or(strings.Compare(a.tp.Topic, b.tp.Topic), cmp.Compare(a.tp.Partition, b.tp.Partition))
 	})
+	s.mu.sorted = logs
 	return logs
 }
 
+// putLocked adds a log, or with nil removes it.
+func (s *Store) putLocked(tp kafka.TopicPartition, l *Log) {
+	if l == nil {
+		delete(s.mu.logs, tp)
+	} else {
+		s.mu.logs[tp] = l
+	}
+	s.mu.sorted = nil
+}
+
 // Broken returns the partitions whose logs were found at start but could not be opened, and why (ErrCorrupt, ErrStorage).
-// They are left as they are; Create refuses them.
+// They are left as they are, and Create refuses them, until Delete or MarkStray puts them aside.
 func (s *Store) Broken() map[kafka.TopicPartition]error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	broken := make(map[kafka.TopicPartition]error, len(s.mu.broken))
-	for tp, err := range s.mu.broken {
-		broken[tp] = err
+	for tp, b := range s.mu.broken {
+		broken[tp] = b.err
 	}
 	return broken
 }
@@ -173,7 +191,7 @@ func (s *Store) Create(tp kafka.TopicPartition, id kafka.TopicID, c Config) (*Lo
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.logs[tp] = l
+	s.putLocked(tp, l)
 	return l, nil
 }
 
@@ -184,8 +202,8 @@ func (s *Store) findOrPlace(tp kafka.TopicPartition) (*dataDir, *Log, error) {
 	if l := s.mu.logs[tp]; l != nil {
 		return nil, l, nil
 	}
-	if err := s.mu.broken[tp]; err != nil {
-		return nil, nil, err
+	if b, ok := s.mu.broken[tp]; ok {
+		return nil, nil, b.err
 	}
 	if s.mu.closed {
 		return nil, nil, ErrClosed{TP: tp}

@@ -2,6 +2,8 @@ package log
 
 import (
 	"errors"
+	"io/fs"
+	"time"
 
 	"weir/internal/kafka"
 )
@@ -29,7 +31,7 @@ func (s *Store) checkpoint(d *dataDir, force bool) {
 
 func (s *Store) checkpointHighWatermarks() {
 	for _, d := range s.dirs {
-		if d.failure() != nil || !d.holdsPartitions {
+		if d.failure() != nil || !d.holdsPartitions || !d.marksChanged.Load() {
 			continue
 		}
 		if err := d.checkpointHighWatermarks(); err != nil {
@@ -55,16 +57,16 @@ func (s *Store) flush(logs []*Log) {
 	}
 }
 
-// Delete deletes the log of a partition. Its directory is renamed at once and removed after file.delete.delay.ms, or at
-// the next start. Records that were read before stay readable until then, and longer where they are still open.
+// Delete deletes the log of a partition, also one that could not be opened. Its directory is renamed at once and removed
+// after file.delete.delay.ms, or at the next start. Records that were read before stay readable until then, and longer
+// where they are still open.
 func (s *Store) Delete(tp kafka.TopicPartition) error {
-	l, path, err := s.setApart(tp, deleteSuffix)
-	if err != nil || l == nil {
+	path, delay, err := s.setApart(tp, deleteSuffix)
+	if err != nil || path == "" {
 		return err
 	}
-	e := Event{Deleted: path, Delay: l.Config().fileDeleteDelay()}
 	select {
-	case s.events <- e:
+	case s.events <- Event{Deleted: path, Delay: delay}:
 	default:
 		s.logger.Info("deleted log is removed at the next start", "dir", path)
 	}
@@ -74,36 +76,44 @@ func (s *Store) Delete(tp kafka.TopicPartition) error {
 // MarkStray puts the log of a partition aside that the cluster's metadata does not know (any more). Nothing is ever removed
 // on such evidence: metadata that is wrong for a moment must not cost data. An operator removes the directory.
 func (s *Store) MarkStray(tp kafka.TopicPartition) error {
-	l, path, err := s.setApart(tp, straySuffix)
-	if err == nil && l != nil {
-		s.logger.Warn("log of an unknown partition is put aside; nothing removes it", "partition", tp, "topic id", l.TopicID(), "dir", path)
+	path, _, err := s.setApart(tp, straySuffix)
+	if err == nil && path != "" {
+		s.logger.Warn("log of an unknown partition is put aside; nothing removes it", "partition", tp, "dir", path)
 	}
 	return err
 }
 
-// setApart closes a log and renames its directory. A log that could not be opened is renamed too. Without one it does
-// nothing.
-func (s *Store) setApart(tp kafka.TopicPartition, suffix string) (*Log, string, error) {
+// setApart closes a log and renames its directory. Without a log it does nothing, and path is "".
+func (s *Store) setApart(tp kafka.TopicPartition, suffix string) (path string, delay time.Duration, err error) {
 	s.creating.Lock()
 	defer s.creating.Unlock()
-	l := s.Log(tp)
-	if l == nil {
-		return nil, "", nil
-	}
-	path := l.data.pathOf(deletedName(tp, suffix))
-	l.retire()
 	s.mu.Lock()
-	delete(s.mu.logs, tp)
+	l, broken := s.mu.logs[tp], s.mu.broken[tp]
+	s.putLocked(tp, nil)
+	delete(s.mu.broken, tp)
 	s.mu.Unlock()
-	l.data.forget(tp)
+	d, from, delay := broken.dir, broken.path, s.opts.DefaultConfig.fileDeleteDelay()
+	if l != nil {
+		l.retire()
+		d, from, delay = l.data, l.dir, l.Config().fileDeleteDelay()
+	}
+	if d == nil {
+		return "", 0, nil
+	}
+	path = d.pathOf(deletedName(tp, suffix))
+	d.forget(tp)
 	// A power cut before the name is durable brings the log back under its old name. Who opens it then finds that the
 	// topic is gone, or has another id.
-	if err := s.fs.Rename(l.dir, path); err != nil {
-		s.failDir(l.data, err)
-		return nil, "", ErrStorage{TP: tp, Err: err}
+	err = s.fs.Rename(from, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", 0, nil // somebody was there before
 	}
-	l.data.namesChanged.Store(true)
-	return l, path, nil
+	if err != nil {
+		s.failDir(d, err)
+		return "", 0, ErrStorage{TP: tp, Err: err}
+	}
+	d.namesChanged.Store(true)
+	return path, delay, nil
 }
 
 // Close writes everything down and makes it durable, with the markers of a good end as the last thing. Run must have ended.
@@ -156,7 +166,21 @@ func (s *Store) closeDir(d *dataDir) error {
 			return err
 		}
 	}
+	if s.hasBroken(d) {
+		return nil // without the marker the next start checks again what could not be opened
+	}
 	return WriteCleanShutdown(s.fs, d.path, kafka.BrokerEpoch(s.brokerEpoch.Load()))
+}
+
+func (s *Store) hasBroken(d *dataDir) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, b := range s.mu.broken {
+		if b.dir == d {
+			return true
+		}
+	}
+	return false
 }
 
 // SetBrokerEpoch says in which epoch the broker is registered, for the marker of a good end (KIP-966).

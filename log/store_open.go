@@ -61,7 +61,7 @@ func newStore(o StoreOptions) *Store {
 	}
 	s.brokerEpoch.Store(int64(noBrokerEpoch))
 	s.mu.logs = map[kafka.TopicPartition]*Log{}
-	s.mu.broken = map[kafka.TopicPartition]error{}
+	s.mu.broken = map[kafka.TopicPartition]brokenLog{}
 	for _, path := range o.Dirs {
 		s.addDir(path).holdsPartitions = true
 	}
@@ -214,6 +214,12 @@ type foundLog struct {
 	tp   kafka.TopicPartition
 }
 
+// brokenLog is one that could not be opened.
+type brokenLog struct {
+	foundLog
+	err error
+}
+
 // begin reads the marker of a good end and the checkpoints, and lists the logs. The marker goes, durably, before anything
 // else changes.
 func (d *dataDir) begin() (logs []foundLog, err error) {
@@ -309,10 +315,10 @@ func (s *Store) openLog(f foundLog) {
 	if err != nil {
 		// The log alone: other partitions in the directory may be whole.
 		s.logger.Error("log cannot be opened and is offline", "dir", f.path, "err", err)
-		s.mu.broken[f.tp] = err
+		s.mu.broken[f.tp] = brokenLog{f, err}
 		return
 	}
-	s.mu.logs[f.tp] = l
+	s.putLocked(f.tp, l)
 }
 
 // release gives the directories back.

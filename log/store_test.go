@@ -321,7 +321,7 @@ func TestBrokenLog(t *testing.T) {
 	must(t, s.Close())
 	path := "/data/a/orders-0/" + segmentName(0, logSuffix)
 	changeFile(t, fsys, path, func(b []byte) []byte { b[100] ^= 1; return b })
-	for range 2 {
+	for i := range 3 {
 		fsys = fsys.Kill() // the second time after an unclean stop: the recovery point must have stayed
 		s = openStore(t, fsys)
 		var corrupt ErrCorrupt
@@ -336,6 +336,14 @@ func TestBrokenLog(t *testing.T) {
 		}
 		appendTest(t, s.Log(partition(1)), batchSpec{})
 		s.Tasks().Step(logStart.Add(2*time.Minute), Event{})
+		if i == 1 {
+			must(t, s.Close()) // which must not make the next start trust it
+		}
+	}
+	// Who knows that the topic is gone, or has another replica, puts it aside.
+	must(t, s.Delete(partition(0)))
+	if l := createTest(t, s, partition(0)); l.EndOffset() != 0 || len(s.Broken()) != 0 {
+		t.Errorf("the new log ends at %d; broken: %v", l.EndOffset(), s.Broken())
 	}
 }
 

@@ -58,7 +58,10 @@ func (l *Log) truncating(offset int64, truncate func(end int64) (cut bool, err e
 	l.mu.truncatingTo = math.MaxInt64
 	l.mu.Unlock()
 	if cut && err == nil && !l.opts.noSync {
-		err = l.failing(errors.Join(active.file.sync(), active.syncIndexes(), l.fs.SyncDir(l.dir), l.Sync()))
+		err = l.failing(errors.Join(l.syncSegment(active, true), l.fs.SyncDir(l.dir)))
+		if err == nil {
+			err = l.Sync()
+		}
 	}
 	if err != nil {
 		l.reportFailure()
@@ -163,6 +166,10 @@ func (l *Log) lowerEndLocked(offset int64) {
 	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), offset))
 	l.startOffset.Store(min(l.startOffset.Load(), offset))
 	l.endOffset.Store(min(l.endOffset.Load(), offset))
+	if l.data != nil {
+		l.data.marksChanged.Store(true)
+		l.data.startsChanged.Store(true)
+	}
 }
 
 // removeSegment removes a segment's files, the batches first: indexes without batches are removed at start.
@@ -170,7 +177,7 @@ func (l *Log) removeSegment(seg *segment) error {
 	if err := seg.file.remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	seg.dropIndexes()
+	seg.retire()
 	for _, suffix := range []string{indexSuffix, timeIndexSuffix, txnIndexSuffix} {
 		if err := l.fs.Remove(seg.path(suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
