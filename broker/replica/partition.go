@@ -130,7 +130,7 @@ func (p *Partition) leadLocked(r metadata.PartitionRegistration) (due, error) {
 	p.mu.tracker = tracker.NewLeader(p.self, r.ISR, p.minISRLocked(), p.countedEnd(), p.log.HighWatermark())
 	p.leadership.Store(&leadership{epoch: r.LeaderEpoch, epochStart: end})
 	due := p.advanceLocked()
-	due.waiters = p.takeWaitersLocked() // what they were told of the leader is out of date
+	due.waiters = append(due.waiters, p.takeWaitersLocked()...) // what they were told of the leader is out of date
 	return due, nil
 }
 

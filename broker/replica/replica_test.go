@@ -329,3 +329,24 @@ func TestAllIsSorted(t *testing.T) {
 		t.Fatal(names)
 	}
 }
+
+func TestLeadingAnewWakesEveryWaiter(t *testing.T) {
+	f := newFixture(t, log.FsyncBackground)
+	id := kafka.NewUUID()
+	p := f.create("t", id, self, 2)
+	produce(t, p, AcksLeader, nil)
+	enough, patient := NewWaiter(1), NewWaiter(1<<20)
+	p.Register(enough)
+	p.Register(patient)
+	// In the new epoch the other replica is out of sync, so that the high watermark moves in the same step.
+	r := f.registration(id, 1, self, 2)
+	r.ISR = []kafka.BrokerID{self}
+	f.apply(r)
+	for name, w := range map[string]*Waiter{"the one with enough bytes": enough, "the patient one": patient} {
+		select {
+		case <-w.C():
+		default:
+			t.Errorf("%s sleeps on", name)
+		}
+	}
+}
