@@ -42,7 +42,7 @@ func (l *Log) appendAsLeaderLocked(epoch kafka.LeaderEpoch, v *batch.Validated) 
 	h.BaseOffset = l.endOffset.Load()
 	h.LeaderEpoch = int32(epoch)
 	if h.HasProducerID() {
-		previous, err := l.mu.producers.Check(&h)
+		previous, err := l.checkProducerLocked(&h)
 		if err != nil {
 			return AppendResult{}, err
 		}
@@ -71,6 +71,22 @@ func (l *Log) appendAsLeaderLocked(epoch kafka.LeaderEpoch, v *batch.Validated) 
 		BaseOffset: h.BaseOffset, LastOffset: h.LastOffset(), LogAppendTime: v.LogAppendTime,
 		LogStartOffset: l.startOffset.Load(),
 	}, nil
+}
+
+// checkProducerLocked is ProducerStates.Check, with a second look where a snapshot may have told too little.
+func (l *Log) checkProducerLocked(h *batch.Header) (*AppendedBatch, error) {
+	previous, err := l.mu.producers.Check(h)
+	if kafka.CodeOf(err) != kafka.OutOfOrderSequenceNumber {
+		return previous, err
+	}
+	recalled, readErr := l.recallLocked(h)
+	if readErr != nil {
+		return nil, readErr
+	}
+	if recalled {
+		return l.mu.producers.Check(h)
+	}
+	return nil, err
 }
 
 // AppendAsFollower appends batches as the leader sent them: their offsets and epochs are kept, every CRC is checked

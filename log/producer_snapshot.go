@@ -118,6 +118,7 @@ func decodeProducer(entry []byte) *producer {
 	}
 	if last.lastOffset >= 0 && last.lastSequence >= batch.NoSequence {
 		p.add(last)
+		p.incomplete = true
 	}
 	return p
 }

@@ -70,7 +70,8 @@ type producer struct {
 	coordinatorEpoch int32
 	lastTimestamp    int64
 	txnFirstOffset   int64
-	count            int // batches that are known, all of this epoch, the oldest first
+	incomplete       bool // a snapshot told of the last batch, and the log may hold ones before
+	count            int  // batches that are known, all of this epoch, the oldest first
 	batches          [batchesPerProducer]producerBatch
 }
 
@@ -79,6 +80,10 @@ type producerBatch struct {
 	offsetDelta  int32 // from the first to the last offset
 	lastOffset   int64
 	timestamp    int64
+}
+
+func newProducerBatch(h *batch.Header) producerBatch {
+	return producerBatch{lastSequence: h.LastSequence(), offsetDelta: h.LastOffsetDelta, lastOffset: h.LastOffset(), timestamp: h.MaxTimestamp}
 }
 
 // NewProducerStates knows no producer yet. One is forgotten when nothing came from it for expirationMs by the time of
@@ -177,9 +182,7 @@ func (s *ProducerStates) epochError(h *batch.Header, p *producer, relation strin
 // Update takes note of a data batch that was appended.
 func (s *ProducerStates) Update(h *batch.Header) {
 	p := s.producer(h)
-	p.add(producerBatch{
-		lastSequence: h.LastSequence(), offsetDelta: h.LastOffsetDelta, lastOffset: h.LastOffset(), timestamp: h.MaxTimestamp,
-	})
+	p.add(newProducerBatch(h))
 	p.lastTimestamp = h.MaxTimestamp
 	if h.Attributes.Transactional() && p.txnFirstOffset < 0 {
 		p.txnFirstOffset = h.BaseOffset
@@ -213,7 +216,7 @@ func (s *ProducerStates) producer(h *batch.Header) *producer {
 		s.producers[h.ProducerID] = p
 	}
 	if p.epoch != h.ProducerEpoch {
-		p.epoch, p.count = h.ProducerEpoch, 0
+		p.epoch, p.count, p.incomplete = h.ProducerEpoch, 0, false
 	}
 	return p
 }
@@ -294,6 +297,29 @@ func (s *ProducerStates) Active() []ProducerState {
 	}
 	slices.SortFunc(active, func(a, b ProducerState) int { return cmp.Compare(a.ProducerID, b.ProducerID) })
 	return active
+}
+
+// incomplete reports whether batches of h's producer and epoch may be missing that lie before an offset.
+func (s *ProducerStates) incomplete(h *batch.Header) (before int64, ok bool) {
+	p := s.producers[h.ProducerID]
+	if p == nil || !p.incomplete || p.epoch != h.ProducerEpoch || p.count == 0 {
+		return 0, false
+	}
+	return p.batches[0].lastOffset - int64(p.batches[0].offsetDelta), true
+}
+
+// recall takes the batches that were missing, the oldest first.
+func (s *ProducerStates) recall(h *batch.Header, older []producerBatch) {
+	p := s.producers[h.ProducerID]
+	known := p.batches
+	newer := known[:p.count]
+	p.incomplete, p.count = false, 0
+	for _, b := range older {
+		p.add(b)
+	}
+	for _, b := range newer {
+		p.add(b)
+	}
 }
 
 // find looks for a batch with the same epoch and sequences.
