@@ -177,15 +177,16 @@ func (f *fetch) run(r *Request) bool {
 	}
 	timer := f.h.Clock.NewTimer(maxWait)
 	defer timer.Stop()
-	w := replica.NewWaiter(minBytes - got)
+	w := replica.NewWaiter()
 	defer f.unregister(w)
 	for {
+		w.Look()
 		f.register(w) // before looking, so that nothing comes unseen between the look and the wait
 		f.release()
 		if got, now = f.read(); now || got >= minBytes {
 			return true
 		}
-		w.Rearm(minBytes - got)
+		w.Arm(minBytes - got)
 		select {
 		case <-w.C():
 		case <-timer.C():

@@ -188,7 +188,7 @@ func TestLosingLeadershipFailsWhatWaits(t *testing.T) {
 	f := newFixture(t, log.FsyncBackground)
 	id := kafka.NewUUID()
 	p := f.create("t", id, self, 2)
-	a, w := newAcks(), NewWaiter(1)
+	a, w := newAcks(), NewWaiter()
 	produce(t, p, AcksAll, a)
 	p.Register(w)
 	next := f.registration(id, 1, self, 2)
@@ -247,8 +247,9 @@ func TestWaiterWakesWhenEnoughBytesCame(t *testing.T) {
 	f := newFixture(t, log.FsyncBackground)
 	p := f.create("t", kafka.NewUUID(), self)
 	size := len(records(t, 1))
-	w := NewWaiter(size + 1)
+	w := NewWaiter()
 	p.Register(w)
+	w.Arm(size + 1)
 	produce(t, p, AcksLeader, nil)
 	select {
 	case <-w.C():
@@ -261,6 +262,31 @@ func TestWaiterWakesWhenEnoughBytesCame(t *testing.T) {
 	if n := len(p.mu.waiters); n != 0 {
 		t.Fatalf("%d waiters are left", n)
 	}
+}
+
+func TestWaiterCountsWhatComesWhileItsOwnerLooks(t *testing.T) {
+	f := newFixture(t, log.FsyncBackground)
+	p := f.create("t", kafka.NewUUID(), self)
+	size := len(records(t, 1))
+	w := NewWaiter()
+	for range 2 {
+		w.Look()
+		p.Register(w)
+		produce(t, p, AcksLeader, nil) // after the look, which found nothing
+		w.Arm(2 * size)
+		select {
+		case <-w.C():
+			t.Fatal("woken by half of what it waits for")
+		default:
+		}
+		produce(t, p, AcksLeader, nil)
+		<-w.C()
+	}
+	w.Look()
+	p.Register(w)
+	produce(t, p, AcksLeader, nil)
+	w.Arm(size) // all of it is there already
+	<-w.C()
 }
 
 func TestForgottenAcksAreNotTold(t *testing.T) {
@@ -335,9 +361,10 @@ func TestLeadingAnewWakesEveryWaiter(t *testing.T) {
 	id := kafka.NewUUID()
 	p := f.create("t", id, self, 2)
 	produce(t, p, AcksLeader, nil)
-	enough, patient := NewWaiter(1), NewWaiter(1<<20)
+	enough, patient := NewWaiter(), NewWaiter()
 	p.Register(enough)
 	p.Register(patient)
+	enough.Arm(1)
 	// In the new epoch the other replica is out of sync, so that the high watermark moves in the same step.
 	r := f.registration(id, 1, self, 2)
 	r.ISR = []kafka.BrokerID{self}

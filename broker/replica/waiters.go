@@ -1,30 +1,46 @@
 package replica
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // Waiter is a fetch that waits until enough bytes can be read, or until something changes that it must know of. One
-// waiter stands at every partition of its request. Register first, then look once more, then wait: what comes between
-// the look and the wait is not missed.
+// waiter stands at every partition of its request. Its owner's round is: Look, Register, look what there is, Arm, wait.
+// What comes between the look and the wait is counted, and what comes while it looks is counted twice at worst: then it
+// wakes early and looks once more, but it never sleeps over bytes that it waits for.
 type Waiter struct {
-	missing atomic.Int64 // bytes until it is worth waking
+	arrived atomic.Int64 // bytes that became readable since Look
+	enough  atomic.Int64 // how many of them are worth waking
 	c       chan struct{}
 }
 
-// NewWaiter returns a waiter that is woken once about minBytes have become readable.
-func NewWaiter(minBytes int) *Waiter {
+// NewWaiter returns a waiter that nothing wakes until it is armed, but a change of the leadership.
+func NewWaiter() *Waiter {
 	w := &Waiter{c: make(chan struct{}, 1)}
-	w.missing.Store(int64(minBytes))
+	w.Look()
 	return w
 }
 
 // C receives when it is time to look again.
 func (w *Waiter) C() <-chan struct{} { return w.c }
 
-// Rearm sets how many bytes are missing before the next wait.
-func (w *Waiter) Rearm(missing int) { w.missing.Store(int64(missing)) }
+// Look begins a round: bytes that become readable from here on are counted.
+func (w *Waiter) Look() {
+	w.enough.Store(math.MaxInt64)
+	w.arrived.Store(0)
+}
+
+// Arm ends the look: w is woken when missing bytes have come since it began, at once if they have.
+func (w *Waiter) Arm(missing int) {
+	w.enough.Store(int64(missing))
+	if w.arrived.Load() >= int64(missing) {
+		w.wake()
+	}
+}
 
 // got counts bytes that became readable and says whether that is enough.
-func (w *Waiter) got(n int) bool { return w.missing.Add(-int64(n)) <= 0 }
+func (w *Waiter) got(n int) bool { return w.arrived.Add(int64(n)) >= w.enough.Load() }
 
 func (w *Waiter) wake() {
 	select {
