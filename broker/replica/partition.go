@@ -88,6 +88,7 @@ func (p *Partition) setConfig(c *TopicConfig) {
 	due := p.advanceLocked()
 	p.mu.Unlock()
 	due.release()
+	p.commitRest()
 }
 
 // minISRLocked is the minimum in force: a topic with fewer replicas than min.insync.replicas never refuses for it.
@@ -115,7 +116,18 @@ func (p *Partition) apply(r metadata.PartitionRegistration) error {
 	}
 	p.mu.Unlock()
 	due.release()
+	if err == nil {
+		p.commitRest()
+	}
 	return err
+}
+
+// commitRest makes durable what does not count before: after a crash the log may end above what is known to be on the
+// disk, and no append would ask for it, so that consumers could not see what was acknowledged.
+func (p *Partition) commitRest() {
+	if p.leadership.Load() != nil && p.countedEnd() < p.log.EndOffset() {
+		p.store.Commit(p.log, p.durable)
+	}
 }
 
 // leadLocked begins a leadership. The epoch starts at the log's end, and is assigned even without data: followers that

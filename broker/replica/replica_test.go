@@ -31,7 +31,13 @@ type fixture struct {
 
 func newFixture(t *testing.T, policy log.FsyncPolicy) *fixture {
 	t.Helper()
-	store, err := log.OpenStore(log.StoreOptions{FS: vfs.NewMem(), Clock: clock.System(), Dirs: []string{"/data"}, NodeID: self, FsyncPolicy: policy, Logger: slog.New(slog.DiscardHandler)})
+	return newFixtureOn(t, policy, vfs.NewMem())
+}
+
+// newFixtureOn starts on a disk that another one left.
+func newFixtureOn(t *testing.T, policy log.FsyncPolicy, disk *vfs.Mem) *fixture {
+	t.Helper()
+	store, err := log.OpenStore(log.StoreOptions{FS: disk, Clock: clock.System(), Dirs: []string{"/data"}, NodeID: self, FsyncPolicy: policy, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +163,25 @@ func TestAcksWaitForTheDiskUnderPolicyAck(t *testing.T) {
 	}
 	if hw, end := p.Log().HighWatermark(), p.Log().EndOffset(); hw != end {
 		t.Fatalf("high watermark %d, end %d", hw, end)
+	}
+}
+
+func TestAcknowledgedRecordsAreVisibleAfterAKill(t *testing.T) {
+	disk, id := vfs.NewMem(), kafka.NewUUID()
+	before := newFixtureOn(t, log.FsyncAck, disk)
+	a := newAcks()
+	if r := produce(t, before.create("t", id, self), AcksAll, a); r.Parked {
+		<-a.c
+	}
+	after := newFixtureOn(t, log.FsyncAck, disk.Kill())
+	p := after.create("t", id, self)
+	durable := make(chan error, 1)
+	after.store.Commit(p.Log(), func(err error) { durable <- err }) // in the group after the partition's own
+	if err := <-durable; err != nil {
+		t.Fatal(err)
+	}
+	if hw, end := p.Log().HighWatermark(), p.Log().EndOffset(); hw != 1 || end != 1 {
+		t.Fatalf("high watermark %d, end %d; want both behind the record", hw, end)
 	}
 }
 
