@@ -89,7 +89,7 @@ func (s *segmentFile) acquireSlow(flag int) (*openFile, error) {
 		s.mu.Unlock()
 		return nil, err
 	}
-	h := &openFile{File: f, owner: s}
+	h := &openFile{File: f, owner: s, slot: -1}
 	if o, ok := f.(vfs.OSFile); ok {
 		h.os = o.OSFile()
 	}
@@ -98,7 +98,16 @@ func (s *segmentFile) acquireSlow(flag int) (*openFile, error) {
 	s.open.Store(h)
 	s.mu.Unlock()
 	s.cache.add(h)
+	if s.isGone() {
+		s.cache.drop(h) // retired in between, when the cache did not know the file yet
+	}
 	return h, nil
+}
+
+func (s *segmentFile) isGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
 }
 
 // create makes the file, which must not exist yet.

@@ -3,7 +3,9 @@ package log
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -296,5 +298,58 @@ func TestFileCacheKeepsTheUsedOpen(t *testing.T) {
 	held.release()
 	if _, err := files[0].acquire(); err == nil {
 		t.Error("a removed file can be opened")
+	}
+}
+
+// Files that are opened, evicted and retired by several at once: each is closed when the last has let go of it, and the cache
+// never holds more than its limit and what is in use.
+func TestFileCacheUnderLoad(t *testing.T) {
+	fsys := vfs.NewMem()
+	cache := newFileCache(fsys, 4)
+	var slots [16]atomic.Pointer[segmentFile]
+	var names atomic.Int64
+	replace := func(i int) {
+		f := &segmentFile{cache: cache, path: fmt.Sprintf("/%d", names.Add(1))}
+		must(t, f.create())
+		if old := slots[i].Swap(f); old != nil {
+			must(t, old.remove())
+		}
+	}
+	for i := range slots {
+		replace(i)
+	}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 9))
+			for range 5000 / raceSlowdown {
+				i := rng.IntN(len(slots))
+				if rng.IntN(20) == 0 {
+					replace(i)
+					continue
+				}
+				f := slots[i].Load()
+				h, err := f.acquire()
+				if errors.Is(err, fs.ErrNotExist) {
+					continue // replaced meanwhile
+				}
+				must(t, err)
+				if _, err := h.Size(); err != nil {
+					t.Errorf("a file that is held is closed: %v", err)
+				}
+				h.release()
+			}
+		})
+	}
+	wg.Wait()
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	if len(cache.mu.files) > 4+1 {
+		t.Errorf("%d files are open", len(cache.mu.files))
+	}
+	for i, h := range cache.mu.files {
+		if h.slot != i || h.refs.Load() != 1 || h.owner.gone {
+			t.Errorf("file %d of the cache has slot %d, %d references, gone %v", i, h.slot, h.refs.Load(), h.owner.gone)
+		}
 	}
 }

@@ -27,7 +27,7 @@ func segmentName(baseOffset int64, suffix string) string {
 }
 
 // segment is one file of batches with its indexes. Only the log's last one grows, under the log lock. Readers take what
-// lies below end, which never changes but by truncation.
+// lies below end; those bytes change by truncation only.
 type segment struct {
 	owner      *Log
 	baseOffset int64

@@ -69,6 +69,9 @@ func (l *Log) publishUnstableLocked() {
 // AbortedTxns lists the transactions that consumers of committed records must leave out of [from, to): all that overlap
 // it. They come in the order of their markers, as Kafka gives them.
 func (l *Log) AbortedTxns(from, to int64) ([]AbortedTxn, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
 	var txns []AbortedTxn
 	set := l.segments.Load()
 	for i := set.floor(from); i < len(set.all); i++ {
