@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"runtime"
 	"time"
 
 	"weir/internal/kafka"
@@ -24,7 +25,7 @@ type ack struct {
 	index int
 }
 
-// AppendRequest is one partition's part of a Produce.
+// AppendRequest is one partition's part of a Produce. It may be used for another one after Append.
 type AppendRequest struct {
 	Records []byte // one record batch; re-stamped in place
 	Version int16  // of the Produce request: old ones may not carry zstd
@@ -33,6 +34,8 @@ type AppendRequest struct {
 	// Acker and Index are told of the acknowledgement where the result says Parked.
 	Acker Acker
 	Index int
+
+	rules batch.Rules // of the partition and the version; here, where it costs no memory of its own
 }
 
 // AppendResult is where the records are.
@@ -47,7 +50,7 @@ type AppendResult struct {
 func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
 	rules := p.config.Load().Rules
 	rules.ProduceVersion, rules.TopicPartition = r.Version, p.tp
-	v, err := batch.Validate(r.Records, &rules, r.Now.UnixMilli())
+	v, err := validate(r, &rules)
 	if err != nil {
 		return AppendResult{}, err
 	}
@@ -60,6 +63,18 @@ func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
 		p.store.Commit(p.log, p.durable)
 	}
 	return result, nil
+}
+
+// decompressing has a slot for each processor. Decompressing is work for a processor, so that more at a time would be no
+// faster; but each may take 128 MiB for a batch of a few kilobytes, and many clients at a time would take all memory.
+var decompressing = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+func validate(r *AppendRequest, rules *batch.Rules) (batch.Validated, error) {
+	if attributes, ok, err := batch.FirstAttributes(r.Records); err == nil && ok && attributes.Codec() != batch.None {
+		decompressing <- struct{}{}
+		defer func() { <-decompressing }()
+	}
+	return batch.Validate(r.Records, rules, r.Now.UnixMilli())
 }
 
 // append does what needs the lock. commit says that the caller must have the log made durable.
