@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"math"
+
 	"weir/internal/kafka"
 	"weir/log"
 )
@@ -63,20 +65,17 @@ func (p *Partition) Read(r *ReadRequest) (ReadResult, error) {
 		return ReadResult{}, err
 	}
 	if r.Replica >= 0 && !p.hasFollower(r.Replica) {
-		return ReadResult{}, &Error{code: kafka.NotLeaderOrFollower, TP: p.tp, Leader: p.self, LeaderEpoch: leader.epoch, detail: "the fetcher is not a replica of this partition"}
+		return ReadResult{}, p.unknownReplica(r, leader)
 	}
 	// The watermark is read before the end: a batch that becomes visible meanwhile is served by the next fetch.
 	result := ReadResult{HighWatermark: p.log.HighWatermark(), LeaderEpoch: leader.epoch}
-	result.LastStableOffset = min(p.log.LastStableOffset(), result.HighWatermark)
+	result.LastStableOffset = p.limit(ReadCommitted, result.HighWatermark)
 	result.LogStartOffset = p.log.StartOffset()
 	if diverging, err := p.divergence(r); err != nil || diverging != nil {
 		result.Diverging = diverging
 		return result, err
 	}
-	limit := result.HighWatermark
-	if r.Isolation == ReadCommitted {
-		limit = result.LastStableOffset
-	}
+	limit := p.limit(r.Isolation, result.HighWatermark)
 	result.Records, err = p.log.Read(log.ReadRequest{Offset: r.Offset, MaxBytes: r.MaxBytes, EndOffset: limit, AtLeastOne: r.AtLeastOne})
 	if err != nil {
 		return result, err
@@ -92,6 +91,43 @@ func (p *Partition) Read(r *ReadRequest) (ReadResult, error) {
 		}
 	}
 	return result, nil
+}
+
+// limit is the offset (exclusive) up to which records may be seen, given the high watermark.
+func (p *Partition) limit(isolation Isolation, highWatermark int64) int64 {
+	if isolation == ReadCommitted {
+		return min(highWatermark, p.log.LastStableOffset())
+	}
+	return highWatermark
+}
+
+// unknownReplica refuses a follower that the leader does not know, so that it asks again: with a leader epoch, which was
+// found to be right, the pair of both is not known yet.
+func (p *Partition) unknownReplica(r *ReadRequest, leader *leadership) error {
+	code := kafka.NotLeaderOrFollower
+	if r.CurrentLeaderEpoch != kafka.NoLeaderEpoch {
+		code = kafka.UnknownLeaderEpoch
+	}
+	return &Error{code: code, TP: p.tp, Leader: p.self, LeaderEpoch: leader.epoch, detail: "the fetcher is not a replica of this partition"}
+}
+
+// Readable tells what min_bytes is compared with: the bytes from the offset up to what may be seen, at most MaxBytes, no
+// matter where a batch ends. more says that records go on in another segment, where no read of these bytes can reach. As
+// in Kafka (DelayedFetch, its cases F and G): a consumer whose min_bytes is what a partition may give at most would else
+// wait for bytes that can never be added.
+func (p *Partition) Readable(r *ReadRequest) (bytes int, more bool) {
+	limit := p.limit(r.Isolation, p.log.HighWatermark())
+	upTo := func(end int64) int {
+		records, err := p.log.Read(log.ReadRequest{Offset: r.Offset, MaxBytes: math.MaxInt32, EndOffset: end})
+		if err != nil {
+			return 0 // the next Read tells of it
+		}
+		defer records.Release()
+		return records.Len()
+	}
+	all := upTo(limit)
+	// If the last batch below the limit is not among them they end in another segment.
+	return min(all, max(r.MaxBytes, 0)), all > 0 && all == upTo(limit-1)
 }
 
 // divergence compares the fetcher's last epoch with the log's own (R21).
@@ -124,38 +160,47 @@ func (p *Partition) ListOffset(timestamp int64, isolation Isolation, current kaf
 	if err != nil {
 		return ListedOffset{}, err
 	}
-	none := ListedOffset{Offset: -1, Timestamp: -1, LeaderEpoch: kafka.NoLeaderEpoch}
 	hw := p.log.HighWatermark()
-	limit := hw
-	if isolation == ReadCommitted {
-		limit = min(hw, p.log.LastStableOffset())
-	}
+	limit := p.limit(isolation, hw)
 	// A new leader whose high watermark has not reached the start of its epoch would answer with an offset that goes
-	// back for consumers (KIP-207).
-	if hw < leader.epochStart && (timestamp == TimestampLatest || timestamp >= 0) {
-		return none, &Error{code: kafka.OffsetNotAvailable, TP: p.tp, Leader: p.self, LeaderEpoch: leader.epoch, detail: "the high watermark has not caught up with this leader epoch"}
-	}
+	// back for consumers, and does not know yet that nothing is at or after a time (KIP-207).
+	lagging := hw < leader.epochStart
 	switch timestamp {
 	case TimestampLatest:
+		if lagging {
+			return noOffset, p.offsetNotAvailable(leader)
+		}
 		return ListedOffset{Offset: limit, Timestamp: -1, LeaderEpoch: leader.epoch}, nil
 	case TimestampEarliest, TimestampEarliestLocal:
 		start := p.log.StartOffset()
 		return ListedOffset{Offset: start, Timestamp: -1, LeaderEpoch: p.log.EpochForOffset(start)}, nil
 	case TimestampLatestTiered, TimestampEarliestPendingUpload: // nothing is tiered
-		return none, nil
-	case TimestampMax:
-		return listed(p.log.MaxTimestamp())
-	default:
-		found, ok, err := p.log.OffsetForTimestamp(timestamp, limit)
-		return listed(found, ok, err)
+		return noOffset, nil
 	}
+	found, ok, err := p.offsetByTime(timestamp, limit)
+	switch {
+	case err != nil:
+		return noOffset, err
+	case ok:
+		return ListedOffset{Offset: found.Offset, Timestamp: found.Timestamp, LeaderEpoch: found.LeaderEpoch}, nil
+	case lagging:
+		return noOffset, p.offsetNotAvailable(leader)
+	}
+	return noOffset, nil
 }
 
-func listed(found log.OffsetAndTimestamp, ok bool, err error) (ListedOffset, error) {
-	if err != nil || !ok {
-		return ListedOffset{Offset: -1, Timestamp: -1, LeaderEpoch: kafka.NoLeaderEpoch}, err
+var noOffset = ListedOffset{Offset: -1, Timestamp: -1, LeaderEpoch: kafka.NoLeaderEpoch}
+
+func (p *Partition) offsetByTime(timestamp, limit int64) (found log.OffsetAndTimestamp, ok bool, err error) {
+	if timestamp == TimestampMax {
+		found, ok, err = p.log.MaxTimestamp()
+		return found, ok && found.Offset < limit, err
 	}
-	return ListedOffset{Offset: found.Offset, Timestamp: found.Timestamp, LeaderEpoch: found.LeaderEpoch}, nil
+	return p.log.OffsetForTimestamp(timestamp, limit)
+}
+
+func (p *Partition) offsetNotAvailable(leader *leadership) error {
+	return &Error{code: kafka.OffsetNotAvailable, TP: p.tp, Leader: p.self, LeaderEpoch: leader.epoch, detail: "the high watermark has not caught up with this leader epoch"}
 }
 
 // EndOffsetForEpoch answers OffsetForLeaderEpoch (KIP-320): the largest epoch at or below the one asked and its end, or

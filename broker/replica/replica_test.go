@@ -402,3 +402,87 @@ func TestLeadingAnewWakesEveryWaiter(t *testing.T) {
 		}
 	}
 }
+
+func TestReadableCountsWhatAReadCutsOff(t *testing.T) {
+	f := newFixture(t, log.FsyncBackground)
+	size := len(records(t, 1))
+	f.config.Log.SegmentBytes = int32(3 * size)
+	p := f.create("t", kafka.NewUUID(), self)
+	for range 5 { // three batches in the first segment, two in the second
+		produce(t, p, AcksLeader, nil)
+	}
+	for _, c := range []struct {
+		name     string
+		offset   int64
+		maxBytes int
+		bytes    int
+		more     bool
+	}{
+		{"half a batch counts", 3, size / 2, size / 2, false},
+		{"more than there is does not", 3, 10 * size, 2 * size, false},
+		{"records go on in the next segment", 1, 10 * size, 2 * size, true},
+		{"the last batch", 4, 10 * size, size, false},
+		{"the end", 5, 10 * size, 0, false},
+		{"below zero", 3, -1, 0, false},
+		{"out of range", 9, size, 0, false},
+	} {
+		bytes, more := p.Readable(&ReadRequest{Offset: c.offset, MaxBytes: c.maxBytes, Replica: -1, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1})
+		if bytes != c.bytes || more != c.more {
+			t.Errorf("%s: %d bytes, more %t; want %d, %t", c.name, bytes, more, c.bytes, c.more)
+		}
+	}
+}
+
+func TestUnknownFollowersAreRefused(t *testing.T) {
+	f := newFixture(t, log.FsyncBackground)
+	p := f.create("t", kafka.NewUUID(), self, 2)
+	for _, c := range []struct {
+		replica kafka.BrokerID
+		epoch   kafka.LeaderEpoch
+		want    kafka.Code
+	}{{2, -1, kafka.None}, {3, -1, kafka.NotLeaderOrFollower}, {3, 0, kafka.UnknownLeaderEpoch}, {self, -1, kafka.NotLeaderOrFollower}} {
+		_, err := p.Read(&ReadRequest{Replica: c.replica, CurrentLeaderEpoch: c.epoch, LastFetchedEpoch: -1, MaxBytes: 1})
+		if kafka.CodeOf(err) != c.want {
+			t.Errorf("replica %d, epoch %d: %v, want %v", c.replica, c.epoch, err, c.want)
+		}
+	}
+}
+
+func TestOffsetsAreNotListedPastTheHighWatermark(t *testing.T) {
+	f := newFixture(t, log.FsyncBackground)
+	id := kafka.NewUUID()
+	p := f.create("t", id, self)
+	produce(t, p, AcksLeader, nil)
+	grown := f.registration(id, 0, self, 2)
+	grown.PartitionEpoch = 1
+	f.apply(grown)
+	later := batch.NewBuilder(batch.None, 0)
+	later.Append(testTime.UnixMilli()+1, nil, nil)
+	hidden, err := later.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Append(&AppendRequest{Records: hidden, Version: 9, Acks: AcksLeader, Now: testTime}); err != nil {
+		t.Fatal(err)
+	}
+	list := func(timestamp int64) (int64, kafka.Code) {
+		listed, err := p.ListOffset(timestamp, ReadUncommitted, -1)
+		return listed.Offset, kafka.CodeOf(err)
+	}
+	past := testTime.UnixMilli() + 1
+	for timestamp, want := range map[int64]int64{TimestampLatest: 1, TimestampMax: -1, past: -1, past - 1: 0, TimestampEarliest: 0} {
+		if got, code := list(timestamp); got != want || code != kafka.None {
+			t.Errorf("timestamp %d: offset %d, %v; want %d", timestamp, got, code, want)
+		}
+	}
+	// A new leadership begins at the log's end, above the high watermark: what is not found may yet come (KIP-207).
+	next := f.registration(id, 1, self, 2)
+	next.PartitionEpoch = 2
+	f.apply(next)
+	for timestamp, want := range map[int64]kafka.Code{TimestampLatest: kafka.OffsetNotAvailable, TimestampMax: kafka.OffsetNotAvailable, past: kafka.OffsetNotAvailable,
+		past - 1: kafka.None, TimestampEarliest: kafka.None, TimestampLatestTiered: kafka.None} {
+		if _, code := list(timestamp); code != want {
+			t.Errorf("timestamp %d in the new epoch: %v, want %v", timestamp, code, want)
+		}
+	}
+}
