@@ -1,8 +1,9 @@
 package handler
 
 import (
+	"cmp"
 	"errors"
-	"time"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -22,37 +23,32 @@ import (
 const adminClientID = "__admin_client" // Kafka lets this client id write to internal topics
 
 func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
-	whole, later := refuseProduce(req)
 	req, malformed := nameOnce(req)
-	s := newProduceState(h, req)
+	s := newProduceState(h, req, h.Clock.Now())
+	whole, later := refuseProduce(req)
 	img := h.Image()
-	now := h.Clock.Now()
-	internalAllowed := r.Header.ClientID != nil && *r.Header.ClientID == adminClientID
+	c := produceContext{refusal: later, internalAllowed: r.Header.ClientID != nil && *r.Header.ClientID == adminClientID}
 
-	row, failed := 0, false
+	failed := false
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		topic, topicErr := h.produceTopic(img, req.Version, t)
-		first := row
+		first := len(s.rows)
 		for j := range t.Partitions {
-			out := s.row(row, t.Partitions[j].Partition)
-			err := whole
+			row := s.addRow(t.Partitions[j].Partition)
+			err := cmp.Or(whole, topicErr)
 			if err == nil {
-				err = topicErr
-			}
-			if err == nil {
-				err = h.produceTo(s, row, topic, t.Partitions[j].Records, produceContext{now, later, internalAllowed})
+				err = h.produceTo(s, row, topic, t.Partitions[j].Records, c)
 			}
 			if other := malformed[[2]int{i, j}]; other != nil && whole == nil && kafka.CodeOf(err) != kafka.UnknownTopicOrPartition && kafka.CodeOf(err) != kafka.UnknownTopicID {
-				err, out.LogStartOffset = other, -1
+				err, s.rows[row].LogStartOffset = other, -1
 			}
 			if err != nil {
 				failed = true
-				h.produceError(r, s.resp, img, topic, out, err)
+				h.produceError(r, s, img, topic, row, err)
 			}
-			row++
 		}
-		s.addTopic(t, first, row)
+		s.addTopic(t, first)
 	}
 	if req.Acks == replica.AcksNone {
 		if failed {
@@ -107,7 +103,6 @@ func (h *Handlers) produceTopic(img *metadata.Image, version int16, t *kmsg.Prod
 
 // produceContext is what the partitions of a request have in common.
 type produceContext struct {
-	now             time.Time
 	refusal         error // nil: go on
 	internalAllowed bool
 }
@@ -131,14 +126,9 @@ func (h *Handlers) produceTo(s *produceState, row int, topic *metadata.Topic, re
 	if kafka.IsInternalTopic(topic.Name) && !c.internalAllowed {
 		return kafka.Errorf(kafka.InvalidTopic, "Cannot append to internal topic %s", topic.Name)
 	}
-	result, err := p.Append(&replica.AppendRequest{Records: records, Version: s.resp.Version, Acks: s.acks, Now: c.now, Acker: s, Index: row})
-	if err != nil {
+	if err := s.append(row, p, records); err != nil {
 		out.LogStartOffset = logStartOnError(err, p)
 		return err
-	}
-	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = result.BaseOffset, result.LogAppendTime, result.LogStartOffset
-	if result.Parked {
-		s.parked(row, p)
 	}
 	return nil
 }
@@ -156,8 +146,12 @@ func logStartOnError(err error, p *replica.Partition) int64 {
 	return p.Log().StartOffset()
 }
 
-// produceError fills a row that failed, with the leader where the client should turn to it (KIP-951).
-func (h *Handlers) produceError(r *Request, resp *kmsg.ProduceResponse, img *metadata.Image, topic *metadata.Topic, row *kmsg.ProduceResponseTopicPartition, err error) {
+// produceError fills a row that failed, with the leader where the client should turn to it (KIP-951). The row may be
+// parked: its records were appended, and others for the same partition were malformed.
+func (h *Handlers) produceError(r *Request, s *produceState, img *metadata.Image, topic *metadata.Topic, i int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row := &s.rows[i]
 	row.ErrorCode = h.code(r, err)
 	row.BaseOffset, row.LogAppendTime = -1, -1
 	var invalid *batch.InvalidError
@@ -167,11 +161,17 @@ func (h *Handlers) produceError(r *Request, resp *kmsg.ProduceResponse, img *met
 		}
 		row.ErrorMessage = nullable(invalid.Message)
 	}
-	if row.ErrorCode == int16(kafka.NotLeaderOrFollower) && resp.Version >= 10 && topic != nil && int(row.Partition) < len(topic.Partitions) {
-		registration := &topic.Partitions[row.Partition]
-		row.CurrentLeader.LeaderID, row.CurrentLeader.LeaderEpoch = int32(registration.Leader), int32(registration.LeaderEpoch)
-		if e, ok := endpoint(img, registration.Leader, r.Conn.Listener); ok {
-			resp.Brokers = append(resp.Brokers, kmsg.ProduceResponseBroker{NodeID: int32(registration.Leader), Host: e.Host, Port: int32(e.Port), Rack: nullable(e.rack)})
-		}
+	if row.ErrorCode == int16(kafka.NotLeaderOrFollower) && s.resp.Version >= 10 {
+		leader, epoch := currentLeader(err, &topic.Partitions[row.Partition])
+		row.CurrentLeader.LeaderID, row.CurrentLeader.LeaderEpoch = int32(leader), int32(epoch)
+		s.addLeader(img, leader, r.Conn.Listener)
+	}
+}
+
+// addLeader names, once, where a leader is reached, if it is alive.
+func (s *produceState) addLeader(img *metadata.Image, leader kafka.BrokerID, listener string) {
+	named := func(b kmsg.ProduceResponseBroker) bool { return b.NodeID == int32(leader) }
+	if e, ok := liveEndpoint(img, leader, listener); ok && !slices.ContainsFunc(s.resp.Brokers, named) {
+		s.resp.Brokers = append(s.resp.Brokers, kmsg.ProduceResponseBroker{NodeID: int32(leader), Host: e.Host, Port: int32(e.Port), Rack: nullable(e.rack)})
 	}
 }

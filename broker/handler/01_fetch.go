@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -169,10 +170,8 @@ func fetcher(req *kmsg.FetchRequest) kafka.BrokerID {
 
 // run reads, and waits for records where the request wants to; it reports false when the client has gone meanwhile.
 func (f *fetch) run(r *Request) bool {
-	minBytes := min(int(f.req.MinBytes), f.maxBytes)
-	got, now := f.read()
 	maxWait := time.Duration(f.req.MaxWaitMillis) * time.Millisecond
-	if now || got >= minBytes || maxWait <= 0 {
+	if f.look() == 0 || maxWait <= 0 {
 		return true
 	}
 	timer := f.h.Clock.NewTimer(maxWait)
@@ -183,10 +182,11 @@ func (f *fetch) run(r *Request) bool {
 		w.Look()
 		f.register(w) // before looking, so that nothing comes unseen between the look and the wait
 		f.release()
-		if got, now = f.read(); now || got >= minBytes {
+		missing := f.look()
+		if missing == 0 {
 			return true
 		}
-		w.Arm(minBytes - got)
+		w.Arm(missing)
 		select {
 		case <-w.C():
 		case <-timer.C():
@@ -201,19 +201,30 @@ func (f *fetch) run(r *Request) bool {
 	}
 }
 
+// look reads, and returns how many bytes are missing until it is worth answering; none where it must be now.
+func (f *fetch) look() (missing int) {
+	minBytes := min(int(f.req.MinBytes), f.maxBytes)
+	got, now := f.read()
+	if !now && 0 < got && got < minBytes { // whole batches may be less than what there is
+		got, now = f.readable()
+	}
+	if now {
+		return 0
+	}
+	return max(minBytes-got, 0)
+}
+
 // read fills the rows and returns the bytes read, and whether something must be answered at once: an error, or a log
 // that diverges from the leader's.
 func (f *fetch) read() (bytes int, answerNow bool) {
 	left, atLeastOne := f.maxBytes, true
-	isolation := replica.Isolation(f.req.IsolationLevel)
 	for i := range f.rows {
 		row := &f.rows[i]
 		if row.partition == nil {
 			answerNow = true
 			continue
 		}
-		row.result, row.err = row.partition.Read(&replica.ReadRequest{Offset: row.asked.offset, MaxBytes: min(int(row.asked.maxBytes), left), AtLeastOne: atLeastOne,
-			Isolation: isolation, Replica: f.replica, CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch})
+		row.result, row.err = row.partition.Read(f.readRequest(row, left, atLeastOne))
 		if row.err != nil || row.result.Diverging != nil {
 			answerNow = true
 		}
@@ -225,6 +236,21 @@ func (f *fetch) read() (bytes int, answerNow bool) {
 		bytes += n
 	}
 	return bytes, answerNow
+}
+
+func (f *fetch) readRequest(row *fetchRow, left int, atLeastOne bool) *replica.ReadRequest {
+	return &replica.ReadRequest{Offset: row.asked.offset, MaxBytes: min(int(row.asked.maxBytes), left), AtLeastOne: atLeastOne,
+		Isolation: replica.Isolation(f.req.IsolationLevel), Replica: f.replica, CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch}
+}
+
+// readable adds up what min_bytes is compared with, and reports whether there is more than a read can reach.
+func (f *fetch) readable() (bytes int, more bool) {
+	for i := range f.rows {
+		n, beyond := f.rows[i].partition.Readable(f.readRequest(&f.rows[i], math.MaxInt, false))
+		bytes += n
+		more = more || beyond
+	}
+	return bytes, more
 }
 
 func (f *fetch) release() {
@@ -313,9 +339,10 @@ func (h *Handlers) fetchError(r *Request, req *kmsg.FetchRequest, resp *protocol
 	if req.Version < 16 || row.topic == nil || code != kafka.NotLeaderOrFollower && code != kafka.FencedLeaderEpoch {
 		return
 	}
-	registration := &row.topic.Partitions[row.asked.key.partition]
-	p.CurrentLeader = &protocol.LeaderAndEpoch{LeaderID: int32(registration.Leader), LeaderEpoch: int32(registration.LeaderEpoch)}
+	leader, epoch := currentLeader(row.err, &row.topic.Partitions[row.asked.key.partition])
+	p.CurrentLeader = &protocol.LeaderAndEpoch{LeaderID: int32(leader), LeaderEpoch: int32(epoch)}
 	if fetcher(req) < 0 { // brokers know where the others are
-		resp.AddEndpoint(h.nodeEndpoint(r, registration.Leader))
+		e, ok := liveEndpoint(h.Image(), leader, r.Conn.Listener)
+		resp.AddEndpoint(protocol.NodeEndpoint{NodeID: int32(leader), Host: e.Host, Port: int32(e.Port), Rack: nullable(e.rack)}, ok)
 	}
 }

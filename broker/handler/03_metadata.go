@@ -145,9 +145,8 @@ func (h *Handlers) metadataTopic(img *metadata.Image, t *metadata.Topic, req *km
 		p := &t.Partitions[i]
 		out := kmsg.NewMetadataResponseTopicPartition()
 		out.Partition, out.Leader, out.LeaderEpoch = int32(i), int32(p.Leader), int32(p.LeaderEpoch)
-		out.Replicas, out.ISR, out.OfflineReplicas = brokerIDs(p.Replicas), brokerIDs(p.ISR), offlineReplicas(img, p)
-		out.ErrorCode = leaderCode(img, p.Leader, listener, req.Version)
-		if out.ErrorCode == int16(kafka.LeaderNotAvailable) {
+		out.Replicas, out.ISR, out.OfflineReplicas = brokerIDs(p.Replicas), brokerIDs(p.ISR), offlineReplicas(img, p, listener)
+		if out.ErrorCode = leaderCode(img, p.Leader, listener, req.Version); out.ErrorCode != 0 {
 			out.Leader = int32(kafka.NoBroker)
 		}
 		row.Partitions[i] = out

@@ -106,11 +106,10 @@ func (h *Handlers) describedTopic(img *metadata.Image, t *metadata.Topic, listen
 		p := &t.Partitions[i]
 		out := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 		out.Partition, out.LeaderID, out.LeaderEpoch = int32(i), int32(p.Leader), int32(p.LeaderEpoch)
-		out.Replicas, out.ISR, out.OfflineReplicas = brokerIDs(p.Replicas), brokerIDs(p.ISR), offlineReplicas(img, p)
+		out.Replicas, out.ISR, out.OfflineReplicas = brokerIDs(p.Replicas), brokerIDs(p.ISR), offlineReplicas(img, p, listener)
 		out.EligibleLeaderReplicas, out.LastKnownELR = brokerIDs(p.ELR), brokerIDs(p.LastKnownELR)
-		out.ErrorCode = leaderCode(img, p.Leader, listener, 6)
-		if out.ErrorCode == int16(kafka.LeaderNotAvailable) {
-			out.LeaderID = int32(kafka.NoBroker)
+		if _, ok := liveEndpoint(img, p.Leader, listener); !ok {
+			out.LeaderID = int32(kafka.NoBroker) // which is no error here, unlike in Metadata
 		}
 		row.Partitions = append(row.Partitions, out)
 	}

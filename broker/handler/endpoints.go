@@ -1,9 +1,11 @@
 package handler
 
 import (
+	"errors"
+
+	"weir/broker/replica"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
-	"weir/protocol"
 )
 
 // The operations that a principal may do where no authorizer says otherwise: bit n for the operation with code n
@@ -29,10 +31,22 @@ func endpoint(img *metadata.Image, id kafka.BrokerID, listener string) (address,
 	return address{e, b.Rack}, ok
 }
 
-// nodeEndpoint is the address as Fetch names it beside a current leader (KIP-951).
-func (h *Handlers) nodeEndpoint(r *Request, id kafka.BrokerID) (protocol.NodeEndpoint, bool) {
-	e, ok := endpoint(h.Image(), id, r.Conn.Listener)
-	return protocol.NodeEndpoint{NodeID: int32(id), Host: e.Host, Port: int32(e.Port), Rack: nullable(e.rack)}, ok
+// liveEndpoint is endpoint for a broker that is alive.
+func liveEndpoint(img *metadata.Image, id kafka.BrokerID, listener string) (address, bool) {
+	if b, ok := img.Brokers.ByID(id); !ok || b.Fenced {
+		return address{}, false
+	}
+	return endpoint(img, id, listener)
+}
+
+// currentLeader is whom a client turns to when a partition refused it (KIP-951): the partition's own knowledge, which may be
+// newer, comes before the image's.
+func currentLeader(err error, p *metadata.PartitionRegistration) (kafka.BrokerID, kafka.LeaderEpoch) {
+	var refused *replica.Error
+	if errors.As(err, &refused) {
+		return refused.Leader, refused.LeaderEpoch
+	}
+	return p.Leader, p.LeaderEpoch
 }
 
 func brokerIDs(ids []kafka.BrokerID) []int32 {
@@ -43,11 +57,11 @@ func brokerIDs(ids []kafka.BrokerID) []int32 {
 	return out
 }
 
-// offlineReplicas lists the replicas on brokers that are not alive.
-func offlineReplicas(img *metadata.Image, p *metadata.PartitionRegistration) []int32 {
+// offlineReplicas lists the replicas on brokers that are not alive, or not reached by that listener.
+func offlineReplicas(img *metadata.Image, p *metadata.PartitionRegistration, listener string) []int32 {
 	offline := []int32{}
 	for _, id := range p.Replicas {
-		if b, ok := img.Brokers.ByID(id); !ok || b.Fenced {
+		if _, ok := liveEndpoint(img, id, listener); !ok {
 			offline = append(offline, int32(id))
 		}
 	}

@@ -59,21 +59,55 @@ type produceKey struct {
 	partition int32
 }
 
+// repeats is asked of every request, so the usual shapes need no memory for the answer.
 func repeats(req *kmsg.ProduceRequest) bool {
-	topics, partitions := make(map[topicKey]bool), make(map[produceKey]bool)
 	for i := range req.Topics {
-		topic := topicKey{req.Topics[i].Topic, req.Topics[i].TopicID}
-		if topics[topic] {
+		if repeatsPartition(req.Topics[i].Partitions) {
 			return true
 		}
-		topics[topic] = true
-		for j := range req.Topics[i].Partitions {
-			p := produceKey{topic, req.Topics[i].Partitions[j].Partition}
-			if partitions[p] {
+	}
+	return repeatsTopic(req.Topics)
+}
+
+func repeatsTopic(topics []kmsg.ProduceRequestTopic) bool {
+	const few = 8 // are compared with each other
+	if len(topics) > few {
+		seen := make(map[topicKey]bool, len(topics))
+		for i := range topics {
+			seen[topicKey{topics[i].Topic, topics[i].TopicID}] = true
+		}
+		return len(seen) < len(topics)
+	}
+	for i := range topics {
+		for j := range i {
+			if topics[i].Topic == topics[j].Topic && topics[i].TopicID == topics[j].TopicID {
 				return true
 			}
-			partitions[p] = true
 		}
+	}
+	return false
+}
+
+func repeatsPartition(partitions []kmsg.ProduceRequestTopicPartition) bool {
+	var low [16]uint64 // a bit for each of the lowest numbers
+	var high map[int32]bool
+	for i := range partitions {
+		n := partitions[i].Partition
+		if word := uint32(n) / 64; word < uint32(len(low)) {
+			bit := uint64(1) << (n % 64)
+			if low[word]&bit != 0 {
+				return true
+			}
+			low[word] |= bit
+			continue
+		}
+		if high[n] {
+			return true
+		}
+		if high == nil {
+			high = make(map[int32]bool)
+		}
+		high[n] = true
 	}
 	return false
 }

@@ -14,14 +14,16 @@ import (
 
 // produceState is the answer to one Produce in the making. Where every append is acknowledged at once it is filled and
 // returned; else it waits as the replica.Acker of the rows that are parked, until the last acknowledgement or the
-// request's timeout.
+// request's timeout. A parked row says REQUEST_TIMED_OUT until it is acknowledged.
+//
+// It is one allocation for the usual request of one partition.
 type produceState struct {
-	h    *Handlers
-	acks int16
-	resp *kmsg.ProduceResponse
-	rows []kmsg.ProduceResponseTopicPartition // of all topics, one after the other
+	h        *Handlers
+	resp     kmsg.ProduceResponse
+	rows     []kmsg.ProduceResponseTopicPartition // of all topics, one after the other
+	appended replica.AppendRequest                // used for one partition after the other
 
-	waits   []wait // parked rows
+	waitsAt []*replica.Partition // of the parked rows
 	pending *Pending
 	timer   clock.Timer
 	// balance counts acknowledgements down and, at the end of stage 1, the parked rows up: whoever brings it to zero
@@ -30,54 +32,75 @@ type produceState struct {
 
 	mu struct {
 		sync.Mutex
-		acked map[int]bool // rows that are no longer waited for; nil before the first
-		done  bool         // answered: rows may not be touched any more
+		answered bool // rows may not be touched any more
 	}
+
+	oneRow   [1]kmsg.ProduceResponseTopicPartition
+	oneTopic [1]kmsg.ProduceResponseTopic
 }
 
-type wait struct {
-	row       int
-	partition *replica.Partition
-}
-
-func newProduceState(h *Handlers, req *kmsg.ProduceRequest) *produceState {
+func newProduceState(h *Handlers, req *kmsg.ProduceRequest, now time.Time) *produceState {
+	s := &produceState{h: h}
+	s.resp.Version = req.Version
+	s.appended = replica.AppendRequest{Version: req.Version, Acks: req.Acks, Now: now, Acker: s}
 	n := 0
 	for i := range req.Topics {
 		n += len(req.Topics[i].Partitions)
 	}
-	s := &produceState{h: h, acks: req.Acks, resp: req.ResponseKind().(*kmsg.ProduceResponse)}
-	s.rows = make([]kmsg.ProduceResponseTopicPartition, n)
-	s.resp.Topics = make([]kmsg.ProduceResponseTopic, 0, len(req.Topics))
+	s.rows, s.resp.Topics = s.oneRow[:0], s.oneTopic[:0]
+	if n > len(s.oneRow) {
+		s.rows = make([]kmsg.ProduceResponseTopicPartition, 0, n)
+	}
+	if len(req.Topics) > len(s.oneTopic) {
+		s.resp.Topics = make([]kmsg.ProduceResponseTopic, 0, len(req.Topics))
+	}
 	return s
 }
 
-// row prepares one row; it is an error until it is filled.
-func (s *produceState) row(i int, partition int32) *kmsg.ProduceResponseTopicPartition {
-	r := &s.rows[i]
+// addRow adds a row, which is an error until it is filled.
+func (s *produceState) addRow(partition int32) (row int) {
+	s.rows = append(s.rows, kmsg.ProduceResponseTopicPartition{})
+	row = len(s.rows) - 1
+	r := &s.rows[row]
 	r.Default()
 	r.Partition, r.BaseOffset, r.LogAppendTime, r.LogStartOffset = partition, -1, -1, -1
-	return r
+	return row
 }
 
-func (s *produceState) addTopic(t *kmsg.ProduceRequestTopic, first, end int) {
-	if first == end {
+// addTopic makes the rows from first on those of a topic.
+func (s *produceState) addTopic(t *kmsg.ProduceRequestTopic, first int) {
+	if first == len(s.rows) {
 		return
 	}
-	s.resp.Topics = append(s.resp.Topics, kmsg.ProduceResponseTopic{Topic: t.Topic, TopicID: t.TopicID, Partitions: s.rows[first:end:end]})
+	s.resp.Topics = append(s.resp.Topics, kmsg.ProduceResponseTopic{Topic: t.Topic, TopicID: t.TopicID, Partitions: s.rows[first:len(s.rows):len(s.rows)]})
 }
 
-func (s *produceState) parked(row int, p *replica.Partition) {
-	s.waits = append(s.waits, wait{row, p})
+// append appends to a partition and fills its row.
+func (s *produceState) append(row int, p *replica.Partition, records []byte) error {
+	out, r := &s.rows[row], &s.appended
+	r.Records, r.Index = records, row
+	out.ErrorCode = int16(kafka.RequestTimedOut) // before the acknowledgement, which may come before Append returns
+	result, err := p.Append(r)
+	if err != nil {
+		return err
+	}
+	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = result.BaseOffset, result.LogAppendTime, result.LogStartOffset
+	if result.Parked {
+		s.waitsAt = append(s.waitsAt, p)
+	} else {
+		out.ErrorCode = int16(kafka.None)
+	}
+	return nil
 }
 
 // reply ends stage 1.
 func (s *produceState) reply(timeoutMs int32) Reply {
-	if len(s.waits) == 0 {
-		return Now(s.resp)
+	if len(s.waitsAt) == 0 {
+		return Now(&s.resp)
 	}
 	s.pending = NewPending()
 	s.timer = s.h.Clock.AfterFunc(time.Duration(max(timeoutMs, 0))*time.Millisecond, s.timeout)
-	if s.balance.Add(int32(len(s.waits))) == 0 {
+	if s.balance.Add(int32(len(s.waitsAt))) == 0 {
 		s.finish()
 	}
 	return Later(s.pending)
@@ -86,16 +109,12 @@ func (s *produceState) reply(timeoutMs int32) Reply {
 // Acked implements replica.Acker.
 func (s *produceState) Acked(row int, err error) {
 	s.mu.Lock()
-	if s.mu.done {
+	if s.mu.answered {
 		s.mu.Unlock()
 		return
 	}
-	if s.mu.acked == nil {
-		s.mu.acked = make(map[int]bool)
-	}
-	s.mu.acked[row] = true
-	if err != nil {
-		s.fail(row, kafka.CodeOf(err))
+	if out := &s.rows[row]; out.ErrorCode == int16(kafka.RequestTimedOut) { // else it has an error that counts more
+		out.ErrorCode = int16(kafka.CodeOf(err))
 	}
 	s.mu.Unlock()
 	if s.balance.Add(-1) == 0 {
@@ -103,35 +122,30 @@ func (s *produceState) Acked(row int, err error) {
 	}
 }
 
-func (s *produceState) fail(row int, code kafka.Code) {
-	r := &s.rows[row]
-	r.ErrorCode, r.BaseOffset, r.LogAppendTime, r.LogStartOffset = int16(code), -1, -1, -1
-}
-
 func (s *produceState) finish() {
-	s.mu.Lock()
-	s.mu.done = true
-	s.mu.Unlock()
 	s.timer.Stop()
-	s.pending.Complete(s.resp)
+	s.complete()
 }
 
-// timeout answers what is not acknowledged yet with REQUEST_TIMED_OUT; the records stay where they are.
+// timeout answers with what is acknowledged so far; the records of the rest stay where they are, and so do their offsets
+// in the answer, as in Kafka.
 func (s *produceState) timeout() {
-	s.mu.Lock()
-	if s.mu.done {
-		s.mu.Unlock()
+	if !s.complete() {
 		return
 	}
-	s.mu.done = true
-	for _, w := range s.waits {
-		if !s.mu.acked[w.row] {
-			s.fail(w.row, kafka.RequestTimedOut)
-		}
+	for _, p := range s.waitsAt {
+		p.Forget(s)
 	}
+}
+
+// complete answers, unless that is done.
+func (s *produceState) complete() bool {
+	s.mu.Lock()
+	first := !s.mu.answered
+	s.mu.answered = true
 	s.mu.Unlock()
-	for _, w := range s.waits {
-		w.partition.Forget(s)
+	if first {
+		s.pending.Complete(&s.resp)
 	}
-	s.pending.Complete(s.resp)
+	return first
 }

@@ -48,9 +48,9 @@ type AppendResult struct {
 // Append validates and appends a batch as leader. Validation and checksum run without a lock; the lock is held from the
 // leadership check to the write, so that a deposed leader cannot append.
 func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
-	rules := p.config.Load().Rules
-	rules.ProduceVersion, rules.TopicPartition = r.Version, p.tp
-	v, err := validate(r, &rules)
+	r.rules = p.config.Load().Rules
+	r.rules.ProduceVersion, r.rules.TopicPartition = r.Version, p.tp
+	v, err := r.validate()
 	if err != nil {
 		return AppendResult{}, err
 	}
@@ -69,12 +69,12 @@ func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
 // faster; but each may take 128 MiB for a batch of a few kilobytes, and many clients at a time would take all memory.
 var decompressing = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-func validate(r *AppendRequest, rules *batch.Rules) (batch.Validated, error) {
+func (r *AppendRequest) validate() (batch.Validated, error) {
 	if attributes, ok, err := batch.FirstAttributes(r.Records); err == nil && ok && attributes.Codec() != batch.None {
 		decompressing <- struct{}{}
 		defer func() { <-decompressing }()
 	}
-	return batch.Validate(r.Records, rules, r.Now.UnixMilli())
+	return batch.Validate(r.Records, &r.rules, r.Now.UnixMilli())
 }
 
 // append does what needs the lock. commit says that the caller must have the log made durable.
