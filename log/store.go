@@ -43,7 +43,7 @@ type StoreOptions struct {
 	ProducerExpirationMs   int64         // producer.id.expiration.ms; 0 for a day
 
 	DefaultConfig Config       // of logs found at start, until SetConfig; zero for DefaultConfig()
-	OpenFiles     int          // how many segment files are kept open; 0 for 1000
+	OpenFiles     int          // how many segment files are kept open; 0 for 500
 	Recoveries    int          // how many logs are opened at a time; 0 for 4
 	Logger        *slog.Logger // nil for the default
 

@@ -31,7 +31,7 @@ type Tasks struct {
 
 	nextFlush, nextCheckpoint, nextHighWatermarks, nextRetention, nextExpiration time.Time
 
-	deletions []deletion // ascending by time
+	deletions []deletion
 }
 
 type deletion struct {
