@@ -21,7 +21,7 @@ import (
 // drainTime is how long a stop waits for requests that are being answered.
 const drainTime = 5 * time.Second
 
-// Options are what a broker is made of. All fields but Memory are required.
+// Options are what a broker is made of. All fields but the last two are required.
 type Options struct {
 	Config  *config.Server
 	FS      vfs.FS
@@ -29,6 +29,8 @@ type Options struct {
 	Logger  *slog.Logger
 	Metrics *metrics.Registry
 	Memory  int64 // bytes that the process may use, 0 where that is not known
+
+	OpenFiles int // segment files that may be open at a time, 0 for the store's default
 }
 
 // Broker is a running broker.
@@ -88,6 +90,7 @@ func (b *Broker) openStore() error {
 		RetentionCheckInterval: b.Config.RetentionCheckInterval,
 		ProducerExpirationMs:   b.Config.Dynamic(nil, nil).ProducerIDExpiration.Milliseconds(),
 		DefaultConfig:          logConfig(&defaults),
+		OpenFiles:              b.OpenFiles,
 		DirFailed:              b.dirFailed,
 	})
 	if err != nil {

@@ -72,7 +72,7 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 		logger.Warn(line)
 	}
 	b, err := broker.Open(ctx, broker.Options{Config: settings, FS: vfs.OS(), Clock: clock.System(), Logger: logger, Metrics: metrics.NewRegistry(),
-		Memory: limitMemory()})
+		Memory: limitMemory(), OpenFiles: openFiles()})
 	if err != nil {
 		var bind *broker.BindError
 		if errors.As(err, &bind) {
