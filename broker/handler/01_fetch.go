@@ -2,6 +2,7 @@ package handler
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -28,40 +29,68 @@ type fetchRow struct {
 	err       error
 }
 
+// fetch is one request at work, without its answer. It is used again for others.
+type fetch struct {
+	h        *Handlers
+	req      *kmsg.FetchRequest
+	maxBytes int
+
+	asked   []fetchPartition
+	rows    []fetchRow                // what can be read
+	unknown []fetchRow                // what cannot even be looked up
+	filled  []protocol.FetchPartition // of the answer, in the order of the rows
+	told    []told
+}
+
+var fetches = sync.Pool{New: func() any { return new(fetch) }}
+
+// maxKeptRows is how many partitions' memory a fetch keeps for its next use; more is for the garbage collector.
+const maxKeptRows = 1024
+
+func (f *fetch) free() {
+	if cap(f.asked) > maxKeptRows || cap(f.rows) > maxKeptRows || cap(f.unknown) > maxKeptRows {
+		return
+	}
+	clear(f.asked)
+	clear(f.rows)
+	clear(f.unknown)
+	clear(f.filled)
+	clear(f.told)
+	*f = fetch{asked: f.asked[:0], rows: f.rows[:0], unknown: f.unknown[:0], filled: f.filled[:0], told: f.told[:0]}
+	fetches.Put(f)
+}
+
 func (h *Handlers) fetch(r *Request, req *kmsg.FetchRequest) Reply {
+	f := fetches.Get().(*fetch)
+	defer f.free()
+	f.h, f.req, f.maxBytes = h, req, int(min(req.MaxBytes, h.Config.Fetch.MaxBytes))
 	byTopicID := req.Version >= 13
-	asked, forgotten := askedPartitions(req, byTopicID)
-	ctx := h.sessions.begin(req.SessionID, req.SessionEpoch, byTopicID, asked, forgotten, r.Received)
+	f.asked = askedPartitions(f.asked, req, byTopicID)
+	ctx := h.sessions.begin(req.SessionID, req.SessionEpoch, byTopicID, f.asked, forgottenPartitions(req, byTopicID), r.Received)
 	if ctx.err != kafka.None {
 		return Now(&protocol.FetchResponse{Version: req.Version, ErrorCode: int16(ctx.err)})
 	}
-	img := h.Image()
-	readable, unknown := h.resolve(img, ctx.partitions, byTopicID)
-	if len(readable) > 0 {
+	f.asked = ctx.partitions
+	f.resolve(h.Image(), byTopicID)
+	if len(f.rows) > 0 {
 		if !replica.Isolation(req.IsolationLevel).Valid() {
 			return Now(fetchFailed(req, kafka.UnknownServerError))
 		}
-		f := fetch{h: h, req: req, rows: readable, replica: fetcher(req), maxBytes: int(min(req.MaxBytes, h.Config.Fetch.MaxBytes))}
 		if !f.run(r) {
 			f.release()
 			return Silent() // the client is gone
 		}
 	}
-	// Kafka answers what it could not even look up after the rest.
-	return Now(h.fetchResponse(r, req, &ctx, append(readable, unknown...)))
+	f.rows = append(f.rows, f.unknown...) // Kafka answers what it could not even look up after the rest
+	return Now(f.response(r, &ctx))
 }
 
 // askedPartitions lists the request's partitions in the order of service; of a partition that stands twice the last
 // values count, in the first place.
-func askedPartitions(req *kmsg.FetchRequest, byTopicID bool) (asked []fetchPartition, forgotten []partitionKey) {
-	n := 0
-	for i := range req.Topics {
-		n += len(req.Topics[i].Partitions)
-	}
-	asked = make([]fetchPartition, 0, n)
+func askedPartitions(asked []fetchPartition, req *kmsg.FetchRequest, byTopicID bool) []fetchPartition {
 	var at map[partitionKey]int
-	if n > 1 {
-		at = make(map[partitionKey]int, n)
+	if repeatsFetched(req) {
+		at = make(map[partitionKey]int)
 	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -79,13 +108,31 @@ func askedPartitions(req *kmsg.FetchRequest, byTopicID bool) (asked []fetchParti
 			asked = append(asked, a)
 		}
 	}
+	return asked
+}
+
+// repeatsFetched reports whether a partition may stand twice: clients that rotate their partitions name a topic more than
+// once, and then it has to be looked up.
+func repeatsFetched(req *kmsg.FetchRequest) bool {
+	for i := range req.Topics {
+		var seen partitionSet
+		for j := range req.Topics[i].Partitions {
+			if !seen.add(req.Topics[i].Partitions[j].Partition) {
+				return true
+			}
+		}
+	}
+	return !distinct(len(req.Topics), func(i int) topicKey { return topicKey{req.Topics[i].Topic, req.Topics[i].TopicID} })
+}
+
+func forgottenPartitions(req *kmsg.FetchRequest, byTopicID bool) (forgotten []partitionKey) {
 	for i := range req.ForgottenTopics {
 		t := &req.ForgottenTopics[i]
 		for _, p := range t.Partitions {
 			forgotten = append(forgotten, fetchKey(byTopicID, t.Topic, t.TopicID, p))
 		}
 	}
-	return asked, forgotten
+	return forgotten
 }
 
 func fetchKey(byTopicID bool, topic string, id kafka.TopicID, partition int32) partitionKey {
@@ -95,29 +142,28 @@ func fetchKey(byTopicID bool, topic string, id kafka.TopicID, partition int32) p
 	return partitionKey{topic: topic, partition: partition}
 }
 
-// resolve looks every partition up: readable ones, and those that the image does not hold.
-func (h *Handlers) resolve(img *metadata.Image, asked []fetchPartition, byTopicID bool) (readable, unknown []fetchRow) {
-	readable = make([]fetchRow, 0, len(asked))
-	for _, a := range asked {
-		row := fetchRow{asked: a}
+// resolve looks every partition up.
+func (f *fetch) resolve(img *metadata.Image, byTopicID bool) {
+	for i := range f.asked {
+		row := fetchRow{asked: f.asked[i]}
+		key := &row.asked.key
 		if byTopicID {
-			row.topic = byID(img, a.key.id)
+			row.topic = byID(img, key.id)
 		} else {
-			row.topic = byName(img, a.key.topic)
+			row.topic = byName(img, key.topic)
 		}
 		switch {
 		case row.topic == nil && byTopicID:
 			row.err = kafka.Errorf(kafka.UnknownTopicID, "")
-		case row.topic == nil || a.key.partition < 0 || int(a.key.partition) >= len(row.topic.Partitions):
+		case row.topic == nil || row.topic.Partition(key.partition) == nil:
 			row.err = errUnknownTopicOrPartition
 		default:
-			row.partition, row.err = h.topicPartition(row.topic, a.key.partition)
-			readable = append(readable, row)
+			row.partition, row.err = f.h.topicPartition(row.topic, key.partition)
+			f.rows = append(f.rows, row)
 			continue
 		}
-		unknown = append(unknown, row)
+		f.unknown = append(f.unknown, row)
 	}
-	return readable, unknown
 }
 
 // fetchFailed answers a request that is wrong as a whole, which versions before 13 are told at every partition too.
@@ -141,26 +187,7 @@ func fetchFailed(req *kmsg.FetchRequest, code kafka.Code) *protocol.FetchRespons
 // noTransactions is an empty list, where nil would be null.
 var noTransactions = []protocol.AbortedTransaction{}
 
-// addFetchPartition adds a row to the topic that the row before belongs to, or begins another.
-func addFetchPartition(resp *protocol.FetchResponse, key partitionKey, p protocol.FetchPartition) {
-	last := len(resp.Topics) - 1
-	if last < 0 || resp.Topics[last].Name != key.topic || resp.Topics[last].ID != key.id {
-		resp.Topics = append(resp.Topics, protocol.FetchTopic{Name: key.topic, ID: key.id})
-		last++
-	}
-	resp.Topics[last].Partitions = append(resp.Topics[last].Partitions, p)
-}
-
-// fetch is the reading part of one request.
-type fetch struct {
-	h        *Handlers
-	req      *kmsg.FetchRequest
-	rows     []fetchRow
-	replica  kafka.BrokerID // who fetches; negative for a consumer
-	maxBytes int
-}
-
-// fetcher is the broker that a request says it comes from.
+// fetcher is the broker that a request says it comes from; negative for a consumer.
 func fetcher(req *kmsg.FetchRequest) kafka.BrokerID {
 	if req.Version >= 15 {
 		return kafka.BrokerID(req.ReplicaState.ID)
@@ -240,7 +267,7 @@ func (f *fetch) read() (bytes int, answerNow bool) {
 
 func (f *fetch) readRequest(row *fetchRow, left int, atLeastOne bool) *replica.ReadRequest {
 	return &replica.ReadRequest{Offset: row.asked.offset, MaxBytes: min(int(row.asked.maxBytes), left), AtLeastOne: atLeastOne,
-		Isolation: replica.Isolation(f.req.IsolationLevel), Replica: f.replica, CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch}
+		Isolation: replica.Isolation(f.req.IsolationLevel), Replica: fetcher(f.req), CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch}
 }
 
 // readable adds up what min_bytes is compared with, and reports whether there is more than a read can reach.
@@ -273,76 +300,5 @@ func (f *fetch) unregister(w *replica.Waiter) {
 		if p := f.rows[i].partition; p != nil {
 			p.Unregister(w)
 		}
-	}
-}
-
-// fetchResponse encodes the rows, leaving out what the session's consumer knows already.
-func (h *Handlers) fetchResponse(r *Request, req *kmsg.FetchRequest, ctx *fetchContext, rows []fetchRow) *protocol.FetchResponse {
-	resp := &protocol.FetchResponse{Version: req.Version}
-	partitions := make([]protocol.FetchPartition, len(rows))
-	said := make([]told, len(rows))
-	for i := range rows {
-		h.fetchPartition(r, req, resp, &rows[i], &partitions[i])
-		p := &partitions[i]
-		said[i] = told{key: rows[i].asked.key, highWatermark: p.HighWatermark, logStartOffset: p.LogStartOffset,
-			hasRecords: rows[i].result.Records.Len() > 0, mustTell: p.ErrorCode != 0 || p.DivergingEpoch != nil, failed: p.ErrorCode != 0}
-	}
-	id, code, omit := h.sessions.finish(ctx, said, r.Received)
-	resp.SessionID, resp.ErrorCode = id, int16(code)
-	if code != kafka.None {
-		for i := range rows {
-			rows[i].result.Records.Release()
-		}
-		return resp
-	}
-	for i := range rows {
-		if omit != nil && omit[i] {
-			rows[i].result.Records.Release()
-			continue
-		}
-		addFetchPartition(resp, rows[i].asked.key, partitions[i])
-	}
-	return resp
-}
-
-// fetchPartition fills one partition of the answer.
-func (h *Handlers) fetchPartition(r *Request, req *kmsg.FetchRequest, resp *protocol.FetchResponse, row *fetchRow, p *protocol.FetchPartition) {
-	*p = protocol.NewFetchPartition(row.asked.key.partition)
-	if row.err != nil {
-		h.fetchError(r, req, resp, row, p)
-		return
-	}
-	p.HighWatermark, p.LastStableOffset, p.LogStartOffset = row.result.HighWatermark, row.result.LastStableOffset, row.result.LogStartOffset
-	if d := row.result.Diverging; d != nil {
-		p.DivergingEpoch = &protocol.EpochEndOffset{Epoch: int32(d.Epoch), EndOffset: d.End}
-	}
-	if replica.Isolation(req.IsolationLevel) == replica.ReadCommitted {
-		p.AbortedTransactions = make([]protocol.AbortedTransaction, 0, len(row.result.Aborted)) // an array, never null
-		for _, a := range row.result.Aborted {
-			p.AbortedTransactions = append(p.AbortedTransactions, protocol.AbortedTransaction{ProducerID: a.ProducerID, FirstOffset: a.FirstOffset})
-		}
-	}
-	if row.result.Records.Len() > 0 {
-		p.Records = row.result.Records
-	}
-}
-
-func (h *Handlers) fetchError(r *Request, req *kmsg.FetchRequest, resp *protocol.FetchResponse, row *fetchRow, p *protocol.FetchPartition) {
-	p.ErrorCode = h.code(r, row.err)
-	if row.partition == nil && (row.topic == nil || kafka.Code(p.ErrorCode) == kafka.UnknownTopicOrPartition) {
-		p.AbortedTransactions = noTransactions // what Kafka could not look up has an empty list, and other errors null
-	}
-	code := kafka.Code(p.ErrorCode)
-	if code == kafka.KafkaStorageError && req.Version <= 5 { // old clients would take it for fatal
-		p.ErrorCode = int16(kafka.NotLeaderOrFollower)
-	}
-	if req.Version < 16 || row.topic == nil || code != kafka.NotLeaderOrFollower && code != kafka.FencedLeaderEpoch {
-		return
-	}
-	leader, epoch := currentLeader(row.err, &row.topic.Partitions[row.asked.key.partition])
-	p.CurrentLeader = &protocol.LeaderAndEpoch{LeaderID: int32(leader), LeaderEpoch: int32(epoch)}
-	if fetcher(req) < 0 { // brokers know where the others are
-		e, ok := liveEndpoint(h.Image(), leader, r.Conn.Listener)
-		resp.AddEndpoint(protocol.NodeEndpoint{NodeID: int32(leader), Host: e.Host, Port: int32(e.Port), Rack: nullable(e.rack)}, ok)
 	}
 }

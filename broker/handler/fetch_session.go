@@ -18,6 +18,11 @@ const (
 	initialEpoch    int32 = 0  // makes a session
 	finalEpoch      int32 = -1 // ends one, or wants none
 	sessionEviction       = 2 * time.Minute
+
+	// maxSessionPartitions bounds the partitions of all sessions together, at about 250 bytes each. Kafka bounds the
+	// number of sessions only; one of them can be made to grow for ever by a client that names other partitions in every
+	// request.
+	maxSessionPartitions = 500_000
 )
 
 // nextEpoch goes from the largest epoch to 1: 0 would make a new session.
@@ -52,6 +57,7 @@ type cachedPartition struct {
 	fetchPartition
 	highWatermark  int64
 	logStartOffset int64
+	served         bool // it got records in the last answer
 }
 
 // session is guarded by its mutex, but for what the cache keeps under its own.
@@ -72,15 +78,17 @@ type session struct {
 
 // sessions is the cache. Its mutex is taken before a session's, never after.
 type sessions struct {
-	limit int
-	mu    struct {
+	limit          int // of sessions
+	partitionLimit int // of their partitions
+	mu             struct {
 		sync.Mutex
-		byID map[int32]*session
+		byID       map[int32]*session
+		partitions int // of all sessions
 	}
 }
 
 func newSessions(limit int) *sessions {
-	s := &sessions{limit: limit}
+	s := &sessions{limit: limit, partitionLimit: maxSessionPartitions}
 	s.mu.byID = make(map[int32]*session)
 	return s
 }
@@ -95,7 +103,8 @@ type fetchContext struct {
 	byTopicID  bool
 }
 
-// begin finds the partitions that a request asks for. now is the time of the request.
+// begin finds the partitions that a request asks for; it may use the memory of asked for them. now is the time of the
+// request.
 func (c *sessions) begin(id, epoch int32, byTopicID bool, asked []fetchPartition, forgotten []partitionKey, now time.Time) fetchContext {
 	full := fetchContext{partitions: asked, byTopicID: byTopicID}
 	if epoch == initialEpoch || epoch == finalEpoch {
@@ -118,15 +127,21 @@ func (c *sessions) begin(id, epoch int32, byTopicID bool, asked []fetchPartition
 		return fetchContext{err: kafka.FetchSessionTopicIDError}
 	}
 	s.updateLocked(asked, forgotten)
-	if len(s.mu.order) == 0 { // the last partition was forgotten: the session is over
-		delete(c.mu.byID, id)
+	size := len(s.mu.order)
+	if size == 0 { // the last partition was forgotten: the session is over
+		c.dropLocked(s)
 		return full
 	}
-	s.lastUsed, s.cachedSize = now, len(s.mu.order)
+	if c.mu.partitions-s.cachedSize+size > c.partitionLimit {
+		c.dropLocked(s) // as if it had been evicted: the client begins anew
+		return fetchContext{err: kafka.FetchSessionIDNotFound}
+	}
+	c.mu.partitions += size - s.cachedSize
+	s.lastUsed, s.cachedSize = now, size
 	s.mu.epoch = nextEpoch(epoch)
-	ctx := fetchContext{session: s, epoch: s.mu.epoch, byTopicID: byTopicID, partitions: make([]fetchPartition, len(s.mu.order))}
-	for i, p := range s.mu.order {
-		ctx.partitions[i] = p.fetchPartition
+	ctx := fetchContext{session: s, epoch: s.mu.epoch, byTopicID: byTopicID, partitions: asked[:0]}
+	for _, p := range s.mu.order {
+		ctx.partitions = append(ctx.partitions, p.fetchPartition)
 	}
 	return ctx
 }
@@ -165,65 +180,63 @@ type told struct {
 	hasRecords     bool
 	mustTell       bool // an error, a divergence, another replica to read from
 	failed         bool
+
+	omit bool // set by finish: the consumer knows it already
 }
 
-// finish makes the session's part of an answer: the session id, its error, and which rows may be left out.
-func (c *sessions) finish(ctx *fetchContext, rows []told, now time.Time) (id int32, code kafka.Code, omit []bool) {
+// finish makes the session's part of an answer: the session id, its error, and which rows are left out.
+func (c *sessions) finish(ctx *fetchContext, rows []told, now time.Time) (id int32, code kafka.Code) {
 	switch {
 	case ctx.err != kafka.None:
-		return noSession, ctx.err, nil
+		return noSession, ctx.err
 	case ctx.session != nil:
-		omit, ok := ctx.session.tell(ctx.epoch, rows)
-		if !ok { // the same request came twice, on two connections
-			return ctx.session.id, kafka.InvalidFetchSessionEpoch, nil
+		if !ctx.session.tell(ctx.epoch, rows) { // the same request came twice, on two connections
+			return ctx.session.id, kafka.InvalidFetchSessionEpoch
 		}
-		return ctx.session.id, kafka.None, omit
+		return ctx.session.id, kafka.None
 	case ctx.makeNew:
-		return c.create(ctx, rows, now), kafka.None, nil
+		return c.create(ctx, rows, now), kafka.None
 	}
-	return noSession, kafka.None, nil
+	return noSession, kafka.None
 }
 
 // tell decides which rows a consumer need not be told, and remembers what it is told.
-func (s *session) tell(epoch int32, rows []told) (omit []bool, ok bool) {
+func (s *session) tell(epoch int32, rows []told) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.epoch != epoch {
-		return nil, false
+		return false
 	}
-	omit = make([]bool, len(rows))
-	served := make(map[partitionKey]bool)
-	for i, r := range rows {
+	served := 0
+	for i := range rows {
+		r := &rows[i]
 		p := s.mu.partitions[r.key]
 		if p == nil {
 			continue
 		}
-		omit[i] = !r.hasRecords && !r.mustTell && p.highWatermark == r.highWatermark && p.logStartOffset == r.logStartOffset
+		r.omit = !r.hasRecords && !r.mustTell && p.highWatermark == r.highWatermark && p.logStartOffset == r.logStartOffset
 		p.highWatermark, p.logStartOffset = r.highWatermark, r.logStartOffset
 		if r.failed {
 			p.highWatermark = -1 // when the error goes away the partition is told again
 		}
-		if r.hasRecords {
-			served[r.key] = true
+		if p.served = r.hasRecords; p.served {
+			served++
 		}
 	}
-	if len(served) > 0 && len(served) < len(s.mu.order) {
-		s.serveOthersFirstLocked(served)
+	if served > 0 && served < len(s.mu.order) {
+		s.serveOthersFirstLocked()
 	}
-	return omit, true
+	return true
 }
 
 // serveOthersFirstLocked moves what got records to the end, so that no partition starves the others.
-func (s *session) serveOthersFirstLocked(served map[partitionKey]bool) {
+func (s *session) serveOthersFirstLocked() {
 	order := make([]*cachedPartition, 0, len(s.mu.order))
-	for _, p := range s.mu.order {
-		if !served[p.key] {
-			order = append(order, p)
-		}
-	}
-	for _, p := range s.mu.order {
-		if served[p.key] {
-			order = append(order, p)
+	for _, served := range [...]bool{false, true} {
+		for _, p := range s.mu.order {
+			if p.served == served {
+				order = append(order, p)
+			}
 		}
 	}
 	s.mu.order = order
@@ -233,10 +246,11 @@ func (s *session) serveOthersFirstLocked(served map[partitionKey]bool) {
 func (c *sessions) create(ctx *fetchContext, rows []told, now time.Time) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.mu.byID) >= c.limit && !c.evictLocked(len(ctx.partitions), now) {
+	size := len(ctx.partitions)
+	if c.mu.partitions+size > c.partitionLimit || len(c.mu.byID) >= c.limit && !c.evictLocked(size, now) {
 		return noSession
 	}
-	s := &session{byTopicID: ctx.byTopicID, created: now, lastUsed: now, cachedSize: len(ctx.partitions)}
+	s := &session{byTopicID: ctx.byTopicID, created: now, lastUsed: now, cachedSize: size}
 	for s.id == noSession || c.mu.byID[s.id] != nil {
 		s.id = rand.Int32N(math.MaxInt32)
 	}
@@ -249,11 +263,13 @@ func (c *sessions) create(ctx *fetchContext, rows []told, now time.Time) int32 {
 		}
 	}
 	c.mu.byID[s.id] = s
+	c.mu.partitions += size
 	return s.id
 }
 
 // evictLocked makes room: for any session a stale one goes; else the smallest of those that are no longer new, if it is
-// not larger than what comes.
+// smaller than what comes. One of the same size stays, as in Kafka: else equal consumers, one more than there is room for,
+// would throw each other out for ever.
 func (c *sessions) evictLocked(size int, now time.Time) bool {
 	var stale, smallest *session
 	for _, s := range c.mu.byID {
@@ -266,9 +282,9 @@ func (c *sessions) evictLocked(size int, now time.Time) bool {
 	}
 	switch {
 	case stale != nil:
-		delete(c.mu.byID, stale.id)
-	case smallest != nil && smallest.cachedSize <= size:
-		delete(c.mu.byID, smallest.id)
+		c.dropLocked(stale)
+	case smallest != nil && smallest.cachedSize < size:
+		c.dropLocked(smallest)
 	default:
 		return false
 	}
@@ -278,5 +294,12 @@ func (c *sessions) evictLocked(size int, now time.Time) bool {
 func (c *sessions) remove(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.mu.byID, id)
+	if s := c.mu.byID[id]; s != nil {
+		c.dropLocked(s)
+	}
+}
+
+func (c *sessions) dropLocked(s *session) {
+	delete(c.mu.byID, s.id)
+	c.mu.partitions -= s.cachedSize
 }

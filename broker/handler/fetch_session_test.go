@@ -21,20 +21,25 @@ func row(partition int32, hw int64, records bool) told {
 func newSession(t *testing.T, c *sessions) int32 {
 	t.Helper()
 	ctx := c.begin(0, 0, false, []fetchPartition{ask(0, 0), ask(1, 0)}, nil, sessionStart)
-	id, code, omit := c.finish(&ctx, []told{row(0, 1, true), row(1, 0, false)}, sessionStart)
-	if id == 0 || code != kafka.None || omit != nil {
-		t.Fatalf("full fetch: session %d, code %v, omit %v; want a new session that tells everything", id, code, omit)
+	rows := []told{row(0, 1, true), row(1, 0, false)}
+	id, code := c.finish(&ctx, rows, sessionStart)
+	if id == 0 || code != kafka.None || rows[0].omit || rows[1].omit {
+		t.Fatalf("full fetch: session %d, code %v, %+v; want a new session that tells everything", id, code, rows)
 	}
 	return id
 }
 
-func step(t *testing.T, c *sessions, id, epoch int32, asked []fetchPartition, forgotten []partitionKey, rows ...told) (int32, kafka.Code, []bool) {
+func step(t *testing.T, c *sessions, id, epoch int32, asked []fetchPartition, forgotten []partitionKey, rows ...told) (session int32, code kafka.Code, omit []bool) {
 	t.Helper()
 	ctx := c.begin(id, epoch, false, asked, forgotten, sessionStart)
 	if ctx.err == kafka.None && len(ctx.partitions) != len(rows) {
 		t.Fatalf("epoch %d reads %d partitions, want %d", epoch, len(ctx.partitions), len(rows))
 	}
-	return c.finish(&ctx, rows, sessionStart)
+	session, code = c.finish(&ctx, rows, sessionStart)
+	for _, r := range rows {
+		omit = append(omit, r.omit)
+	}
+	return session, code, omit
 }
 
 func TestSessionTellsOnlyWhatChanged(t *testing.T) {
@@ -111,13 +116,13 @@ func TestSessionCacheIsBounded(t *testing.T) {
 	c := newSessions(2)
 	first, second := newSession(t, c), newSession(t, c)
 	full := c.begin(0, 0, false, []fetchPartition{ask(0, 0)}, nil, sessionStart)
-	if id, code, _ := c.finish(&full, []told{row(0, 0, false)}, sessionStart); id != 0 || code != kafka.None {
+	if id, code := c.finish(&full, []told{row(0, 0, false)}, sessionStart); id != 0 || code != kafka.None {
 		t.Fatalf("a full cache made session %d, code %v; want none and no error", id, code)
 	}
 	later := sessionStart.Add(sessionEviction + time.Second)
 	c.begin(second, 1, false, nil, nil, later) // in use
 	full = c.begin(0, 0, false, []fetchPartition{ask(0, 0)}, nil, later)
-	if id, _, _ := c.finish(&full, []told{row(0, 0, false)}, later); id == 0 {
+	if id, _ := c.finish(&full, []told{row(0, 0, false)}, later); id == 0 {
 		t.Fatal("a stale session was not evicted")
 	}
 	if ctx := c.begin(first, 1, false, nil, nil, later); ctx.err != kafka.FetchSessionIDNotFound {
@@ -133,10 +138,60 @@ func TestSameSessionRequestTwiceIsRefusedOnce(t *testing.T) {
 	id := newSession(t, c)
 	first := c.begin(id, 1, false, nil, nil, sessionStart)
 	second := c.begin(id, 2, false, nil, nil, sessionStart)
-	if got, code, _ := c.finish(&first, []told{row(0, 1, false), row(1, 0, false)}, sessionStart); got != id || code != kafka.InvalidFetchSessionEpoch {
+	if got, code := c.finish(&first, []told{row(0, 1, false), row(1, 0, false)}, sessionStart); got != id || code != kafka.InvalidFetchSessionEpoch {
 		t.Fatalf("the overtaken request: session %d, code %v", got, code)
 	}
-	if _, code, _ := c.finish(&second, []told{row(0, 1, false), row(1, 0, false)}, sessionStart); code != kafka.None {
+	if _, code := c.finish(&second, []told{row(0, 1, false), row(1, 0, false)}, sessionStart); code != kafka.None {
 		t.Fatalf("the request in force: code %v", code)
+	}
+}
+
+// one makes a session of that many partitions, if the cache lets it.
+func (c *sessions) one(size int, now time.Time) int32 {
+	var asked []fetchPartition
+	for i := range size {
+		asked = append(asked, ask(int32(i), 0))
+	}
+	ctx := c.begin(0, initialEpoch, false, asked, nil, now)
+	id, _ := c.finish(&ctx, nil, now)
+	return id
+}
+
+func TestSessionGivesWayToALargerOneOnly(t *testing.T) {
+	c := newSessions(1)
+	old := c.one(2, sessionStart)
+	now := sessionStart.Add(sessionEviction + time.Second)
+	c.begin(old, 1, false, nil, nil, now) // in use
+	if id := c.one(2, now); id != noSession {
+		t.Fatal("a session in use gave way to one of the same size")
+	}
+	if id := c.one(3, now); id == noSession {
+		t.Fatal("a session that is no longer new did not give way to a larger one")
+	}
+	if ctx := c.begin(old, 2, false, nil, nil, now); ctx.err != kafka.FetchSessionIDNotFound {
+		t.Fatalf("the smaller session is still there: code %v", ctx.err)
+	}
+}
+
+func TestSessionPartitionsAreBounded(t *testing.T) {
+	c := newSessions(10)
+	c.partitionLimit = 5
+	first := c.one(3, sessionStart)
+	if id := c.one(3, sessionStart); id != noSession {
+		t.Fatal("six partitions are kept, five are allowed")
+	}
+	if ctx := c.begin(first, 1, false, []fetchPartition{ask(10, 0), ask(11, 0)}, nil, sessionStart); ctx.err != kafka.None || len(ctx.partitions) != 5 {
+		t.Fatalf("growing to the limit: code %v, %d partitions", ctx.err, len(ctx.partitions))
+	}
+	if ctx := c.begin(first, 2, false, []fetchPartition{ask(12, 0)}, nil, sessionStart); ctx.err != kafka.FetchSessionIDNotFound {
+		t.Fatalf("growing beyond the limit: code %v, want that of a session that was evicted", ctx.err)
+	}
+	second := c.one(5, sessionStart)
+	if second == noSession {
+		t.Fatal("what the dropped session held is still counted")
+	}
+	c.begin(second, finalEpoch, false, nil, nil, sessionStart)
+	if c.mu.partitions != 0 {
+		t.Fatalf("%d partitions are counted and no session is left", c.mu.partitions)
 	}
 }

@@ -3,7 +3,6 @@ package handler
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"weir/internal/kafka"
 	"weir/protocol/batch"
 )
 
@@ -49,65 +48,19 @@ func nameOnce(req *kmsg.ProduceRequest) (*kmsg.ProduceRequest, partitionError) {
 	return &once, errs
 }
 
-type topicKey struct {
-	name string
-	id   kafka.TopicID
-}
-
 type produceKey struct {
 	topicKey
 	partition int32
 }
 
-// repeats is asked of every request, so the usual shapes need no memory for the answer.
 func repeats(req *kmsg.ProduceRequest) bool {
 	for i := range req.Topics {
-		if repeatsPartition(req.Topics[i].Partitions) {
-			return true
-		}
-	}
-	return repeatsTopic(req.Topics)
-}
-
-func repeatsTopic(topics []kmsg.ProduceRequestTopic) bool {
-	const few = 8 // are compared with each other
-	if len(topics) > few {
-		seen := make(map[topicKey]bool, len(topics))
-		for i := range topics {
-			seen[topicKey{topics[i].Topic, topics[i].TopicID}] = true
-		}
-		return len(seen) < len(topics)
-	}
-	for i := range topics {
-		for j := range i {
-			if topics[i].Topic == topics[j].Topic && topics[i].TopicID == topics[j].TopicID {
+		var seen partitionSet
+		for j := range req.Topics[i].Partitions {
+			if !seen.add(req.Topics[i].Partitions[j].Partition) {
 				return true
 			}
 		}
 	}
-	return false
-}
-
-func repeatsPartition(partitions []kmsg.ProduceRequestTopicPartition) bool {
-	var low [16]uint64 // a bit for each of the lowest numbers
-	var high map[int32]bool
-	for i := range partitions {
-		n := partitions[i].Partition
-		if word := uint32(n) / 64; word < uint32(len(low)) {
-			bit := uint64(1) << (n % 64)
-			if low[word]&bit != 0 {
-				return true
-			}
-			low[word] |= bit
-			continue
-		}
-		if high[n] {
-			return true
-		}
-		if high == nil {
-			high = make(map[int32]bool)
-		}
-		high[n] = true
-	}
-	return false
+	return !distinct(len(req.Topics), func(i int) topicKey { return topicKey{req.Topics[i].Topic, req.Topics[i].TopicID} })
 }

@@ -40,9 +40,12 @@ type ReadRequest struct {
 	Replica            kafka.BrokerID    // that fetches as a follower; negative for consumers
 }
 
+// Records is a run of whole batches that lies in a segment file.
+type Records = log.Records
+
 // ReadResult holds records and the offsets that go with them. Records must be released.
 type ReadResult struct {
-	Records          log.Records
+	Records          Records
 	HighWatermark    int64
 	LastStableOffset int64
 	LogStartOffset   int64
