@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // damage is what happens to a file while the broker is down.
@@ -243,6 +245,7 @@ func (l *bigLog) check(t *testing.T, address string) {
 
 // The same of the files that tell about all logs of a directory.
 func TestDamagedCheckpointsAreMadeAgain(t *testing.T) {
+	damages := map[string]damage{"removed": removed, "emptied": emptied, "overwritten": overwritten}
 	for _, how := range ends {
 		t.Run(how, func(t *testing.T) {
 			s := start(t)
@@ -251,7 +254,7 @@ func TestDamagedCheckpointsAreMadeAgain(t *testing.T) {
 			for _, file := range []string{"recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
 				"weir-run.json", "__cluster_metadata-0/leader-epoch-checkpoint", "__cluster_metadata-0/recovery-point-offset-checkpoint",
 				"__cluster_metadata-0/00000000000000000000.index", "__cluster_metadata-0/00000000000000000000.timeindex"} {
-				for name, d := range map[string]damage{"removed": removed, "emptied": emptied, "overwritten": overwritten} {
+				for name, d := range damages {
 					s.end(t, how)
 					spoil(t, filepath.Join(s.options.DataDir, file), d)
 					s.restart(t)
@@ -262,6 +265,30 @@ func TestDamagedCheckpointsAreMadeAgain(t *testing.T) {
 					mustProduce(t, c, l.topic, 0, bigBatch(int32(end)).from(l.producer, 0, int32(end)))
 					end++
 				}
+			}
+		})
+	}
+}
+
+// The metadata log tells which topics there are. A torn write at its end costs nothing that was answered.
+func TestDamageAtTheEndOfTheMetadataLog(t *testing.T) {
+	for _, how := range ends {
+		t.Run(how, func(t *testing.T) {
+			s := start(t)
+			for n := range 5 {
+				topic := newTopic(t, s.Address, 1).name
+				mustProduce(t, dial(t, s.Address), topic, 0, textBatch("a"))
+				s.end(t, how)
+				spoil(t, filepath.Join(s.options.DataDir, "__cluster_metadata-0", "00000000000000000000.log"), func(b []byte) []byte {
+					return append(b, [][]byte{garbage(37), garbage(500), make([]byte, 4096), b[:50], b[:200]}[n]...)
+				})
+				s.restart(t)
+				if end := endOffset(t, dial(t, s.Address), topic); end != 1 {
+					t.Errorf("start %d: the log of the last topic ends at %d", n, end)
+				}
+			}
+			if topics := ask(t, dial(t, s.Address), at(9, kmsg.NewPtrMetadataRequest())).Topics; len(topics) != 5 {
+				t.Errorf("there are %d topics", len(topics))
 			}
 		})
 	}

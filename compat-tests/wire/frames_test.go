@@ -125,6 +125,21 @@ func TestTheLogTellsWhatClientsDidWrong(t *testing.T) {
 	}
 }
 
+// Whoever can connect can make the broker log a line. It must not be as many lines as he likes: a full disk ends the broker.
+func TestHostileBytesDoNotFillTheLog(t *testing.T) {
+	s := start(t)
+	const n = 2000
+	for range n {
+		c := dial(t, s.Address)
+		c.send(t, []byte(httpRequest))
+		c.wantClosed(t)
+		c.Close()
+	}
+	if lines := strings.Count(s.log(t), "\n"); lines > n/4 {
+		t.Errorf("%d lines were logged about %d connections", lines, n)
+	}
+}
+
 // mibs is how much a broker's memory may grow while a case abuses it. It is far below what each abuse would take if the
 // broker believed what it is told.
 const mibs = 64

@@ -24,7 +24,7 @@ func TestEverythingWorksAsSoonAsThePortAnswers(t *testing.T) {
 	}
 	s := prepare(t, filepath.Join(t.TempDir(), "data"))
 	s.options.Listen = listen
-	for i := range 25 {
+	for i := range 50 {
 		ready := make(chan error)
 		go func() { ready <- useAtOnce(t, listen, harness.TopicName(t)) }()
 		s.restart(t)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func deleteTopic(t *testing.T, address, name string) {
 	defer c.Close()
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TopicNames = []string{name}
-	if _, err := c.Request(nil, at(5, req)); err != nil { //nolint:staticcheck // the context is not looked at
+	if _, err := c.Request(context.Background(), at(5, req)); err != nil { // the case's own has ended
 		t.Errorf("deleting topic %s: %v", name, err)
 	}
 }

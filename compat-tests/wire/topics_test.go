@@ -193,6 +193,33 @@ func TestBadTopicNamesLeaveNoFiles(t *testing.T) {
 	}
 }
 
+// What groups and transactions are made of is written by the broker alone: a record that a client smuggled in could give
+// away or destroy every group's offsets.
+func TestInternalTopicsAreNotWrittenByClients(t *testing.T) {
+	broker := harness.Shared(t)
+	c := dial(t, broker.Bootstrap)
+	for _, name := range []string{"__consumer_offsets", "__transaction_state"} {
+		row := metadataOf(t, c, name)
+		if row.ErrorCode != 0 && harness.External() == "" {
+			ask(t, c, at(7, createRequest(name, 1)))
+			row = metadataOf(t, c, name)
+		}
+		if row.ErrorCode != 0 {
+			wantCode(t, name, produce(t, c, name, 0, textBatch("a").bytes()).ErrorCode, kerr.UnknownTopicOrPartition)
+			continue
+		}
+		if !row.IsInternal {
+			t.Errorf("%s is not called internal", name)
+		}
+		wantCode(t, name, produce(t, c, name, 0, textBatch("a").bytes()).ErrorCode, kerr.InvalidTopicException)
+		wantCode(t, name+", deleting records", deleteRecords(t, c, name, 0).ErrorCode, kerr.InvalidTopicException)
+	}
+	// The metadata log lies beside the topics' and has a topic's name, but is none.
+	wantCode(t, "creating __cluster_metadata", ask(t, c, at(7, createRequest("__cluster_metadata", 1))).Topics[0].ErrorCode, kerr.InvalidRequest)
+	wantCode(t, "__cluster_metadata", produce(t, c, "__cluster_metadata", 0, textBatch("a").bytes()).ErrorCode, kerr.UnknownTopicOrPartition)
+	wantCode(t, "__cluster_metadata", fetch(t, c, "__cluster_metadata", 0, 0).ErrorCode, kerr.UnknownTopicOrPartition)
+}
+
 // Asking for metadata creates topics where client and broker both want that, and not by asking for all topics. The first
 // answer says that the topic is not there; a moment later it is.
 func TestMetadataCreatesTopics(t *testing.T) {
