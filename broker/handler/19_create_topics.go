@@ -69,25 +69,6 @@ func (h *Handlers) createdConfigs(overrides map[string]string) []kmsg.CreateTopi
 	return rows
 }
 
-// autoCreate has topics made that a Metadata request named (KIP-361). What cannot be made is not there when the client
-// asks again; the reason is logged.
-func (h *Handlers) autoCreate(r *Request, names []string) {
-	cmd := controller.CreateTopics{Seed: rand.Uint64()}
-	for _, name := range names {
-		cmd.Topics = append(cmd.Topics, h.automaticTopic(name))
-	}
-	reply, err := h.submit(r, allocateTimeoutMs, cmd)
-	if err != nil {
-		h.Logger.Warn("topics could not be created automatically", "topics", names, "error", err)
-		return
-	}
-	for _, t := range reply.(controller.CreateTopicsReply).Topics {
-		if !t.OK() && t.Code != kafka.TopicAlreadyExists {
-			h.Logger.Warn("a topic could not be created automatically", "topic", t.Name, "code", t.Code, "message", t.Message)
-		}
-	}
-}
-
 func toBrokerIDs(ids []int32) []kafka.BrokerID {
 	out := make([]kafka.BrokerID, len(ids))
 	for i, id := range ids {

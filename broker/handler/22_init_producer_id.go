@@ -46,14 +46,12 @@ func (h *Handlers) refuseInitProducerID(req *kmsg.InitProducerIDRequest) kafka.C
 	}
 }
 
-const allocateTimeoutMs = 30_000 // request.timeout.ms of brokers
-
 func (h *Handlers) allocateProducerIDs(r *Request) (controller.AllocateProducerIDsReply, error) {
 	epoch := kafka.BrokerEpoch(-1)
 	if b, ok := h.Image().Brokers.ByID(h.Self); ok {
 		epoch = b.Epoch
 	}
-	reply, err := h.submit(r, allocateTimeoutMs, controller.AllocateProducerIDs{Broker: h.Self, Epoch: epoch})
+	reply, err := h.submit(r, ownTimeoutMs, controller.AllocateProducerIDs{Broker: h.Self, Epoch: epoch})
 	if err != nil {
 		return controller.AllocateProducerIDsReply{}, err
 	}

@@ -1,11 +1,37 @@
 package handler
 
 import (
+	"cmp"
+	"math/rand/v2"
 	"strconv"
 
 	"weir/cluster/controller"
 	"weir/internal/kafka"
 )
+
+// autoCreate has topics made that a Metadata request named (KIP-361). What cannot be made is not there when the client
+// asks again. The log has one line a request, with the first of the reasons: a request may name very many.
+func (h *Handlers) autoCreate(r *Request, names []string) {
+	cmd := controller.CreateTopics{Seed: rand.Uint64()}
+	for _, name := range names {
+		cmd.Topics = append(cmd.Topics, h.automaticTopic(name))
+	}
+	reply, err := h.submit(r, ownTimeoutMs, cmd)
+	if err != nil {
+		h.Logger.Warn("topics could not be created automatically", "topics", len(names), "first", names[0], "error", err)
+		return
+	}
+	var refused []controller.CreatedTopic
+	for _, t := range reply.(controller.CreateTopicsReply).Topics {
+		if !t.OK() && t.Code != kafka.TopicAlreadyExists {
+			refused = append(refused, t)
+		}
+	}
+	if len(refused) > 0 {
+		first := refused[0]
+		h.Logger.Warn("topics could not be created automatically", "topics", len(refused), "first", first.Name, "code", first.Code, "message", *cmp.Or(first.Message, new(string)))
+	}
+}
 
 // automaticTopic is what becomes of a name that is asked for and may be created: the broker's defaults or, for an internal
 // topic, what its coordinator needs. The controller lowers the replicas of internal topics to what there are brokers.

@@ -106,6 +106,9 @@ func (f *fixture) openStore(settings *config.Server) {
 		cancel()
 		<-ended
 		_ = store.Close()
+		if n := f.disk.opened(0); n != 0 {
+			f.t.Errorf("%d segment files are still open: records were not released", n)
+		}
 	})
 }
 
@@ -151,8 +154,17 @@ type disk struct {
 	gate sync.RWMutex
 	mu   struct {
 		sync.Mutex
-		isShut bool
+		isShut   bool
+		segments int // open segment files
 	}
+}
+
+// opened counts segment files: n more are open.
+func (d *disk) opened(n int) (open int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.segments += n
+	return d.mu.segments
 }
 
 // shut holds syncs back until open.
@@ -187,12 +199,18 @@ func (d *disk) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, erro
 	if err != nil || filepath.Ext(name) != ".log" {
 		return file, err
 	}
+	d.opened(1)
 	return &diskFile{file, d}, nil
 }
 
 type diskFile struct {
 	vfs.File
 	disk *disk
+}
+
+func (f *diskFile) Close() error {
+	f.disk.opened(-1)
+	return f.File.Close()
 }
 
 func (f *diskFile) Datasync() error {

@@ -91,18 +91,30 @@ var table = map[int16]handlerFunc{
 	75: on((*Handlers).describeTopicPartitions),
 }
 
-// submit runs a controller command within the request's own timeout (milliseconds), or until the client is gone.
+// submit runs a controller command within the request's own timeout (milliseconds), or until the client is gone. The
+// command may still come true after that.
 func (h *Handlers) submit(r *Request, timeoutMs int32, cmd controller.Command) (controller.Reply, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	timer := h.Clock.AfterFunc(time.Duration(max(timeoutMs, 0))*time.Millisecond, cancel)
 	defer timer.Stop()
+	gone := r.Conn.Closed()
+	go func() {
+		select {
+		case <-gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	reply, err := h.Controller.Submit(ctx, cmd)
 	if err != nil && ctx.Err() != nil {
 		return nil, kafka.Errorf(kafka.RequestTimedOut, "")
 	}
 	return reply, err
 }
+
+// ownTimeoutMs is for commands that the client has set no time for: request.timeout.ms of brokers.
+const ownTimeoutMs = 30_000
 
 // topicPartition finds a partition that a request named. The error is UNKNOWN_TOPIC_OR_PARTITION for what the image does
 // not hold, and NOT_LEADER_OR_FOLLOWER for what lives elsewhere or is only being made here.
