@@ -155,8 +155,16 @@ type disk struct {
 	mu   struct {
 		sync.Mutex
 		isShut   bool
-		segments int // open segment files
+		failure  error // of syncs
+		segments int   // open segment files
 	}
+}
+
+// fail lets syncs fail from here on.
+func (d *disk) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.failure = err
 }
 
 // opened counts segment files: n more are open.
@@ -184,14 +192,16 @@ func (d *disk) open() {
 	}
 }
 
-func (d *disk) pass() {
+func (d *disk) pass() error {
 	d.gate.RLock()
 	defer d.gate.RUnlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.failure
 }
 
 func (d *disk) SyncFS(name string) error {
-	d.pass()
-	return d.FS.SyncFS(name)
+	return cmp.Or(d.pass(), d.FS.SyncFS(name))
 }
 
 func (d *disk) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, error) {
@@ -214,8 +224,7 @@ func (f *diskFile) Close() error {
 }
 
 func (f *diskFile) Datasync() error {
-	f.disk.pass()
-	return f.File.Datasync()
+	return cmp.Or(f.disk.pass(), f.File.Datasync())
 }
 
 // client is one connection.
