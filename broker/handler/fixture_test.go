@@ -118,7 +118,7 @@ func (f *fixture) startNode(settings *config.Server, replicas *replica.Manager) 
 		DirectoryID: f.store.DirectoryIDs()[dataDir], ClusterID: f.store.ClusterID(), Self: self,
 		Registration: cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: []metadata.Endpoint{clientListener}, PreviousEpoch: -1,
 			Directories: []kafka.DirectoryID{f.store.DirectoryIDs()[dataDir]}},
-		Settings:       controller.Settings{NumPartitions: 1, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true, Config: settings},
+		Settings:       controller.Settings{NumPartitions: settings.Topics.NumPartitions, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true, Config: settings},
 		SessionTimeout: time.Minute,
 		Failed:         func(err error) { f.t.Errorf("the node failed: %v", err) },
 	})
