@@ -100,7 +100,7 @@ func TestProduceToInternalTopics(t *testing.T) {
 
 // Acknowledgements wait for the disk under weir.fsync.policy=ack.
 func TestProduceIsAcknowledgedWhenDurable(t *testing.T) {
-	f := newFixture(t, with("weir.fsync.policy=ack"))
+	f := newFixture(t, "weir.fsync.policy=ack")
 	f.createTopic("t", 2)
 	c := f.client()
 	for _, acks := range []int16{replica.AcksAll, replica.AcksLeader} {
@@ -127,7 +127,7 @@ func TestProduceIsAcknowledgedWhenDurable(t *testing.T) {
 }
 
 func TestProduceTimesOut(t *testing.T) {
-	f := newFixture(t, with("weir.fsync.policy=ack"))
+	f := newFixture(t, "weir.fsync.policy=ack")
 	f.createTopic("t", 2)
 	c := f.client()
 	c.call(9, produceRequestTo(1, topicRecords{"t", 0, records(t, 1, 10)})) // it made the log's directory durable, too
@@ -163,7 +163,7 @@ func TestProduceTimesOut(t *testing.T) {
 }
 
 func TestProduceIsToldOfAFailingDisk(t *testing.T) {
-	f := newFixture(t, with("weir.fsync.policy=ack"))
+	f := newFixture(t, "weir.fsync.policy=ack")
 	f.createTopic("t", 1)
 	c := f.client()
 	f.disk.fail(errors.New("the disk is gone"))
@@ -179,7 +179,7 @@ func TestProduceIsToldOfAFailingDisk(t *testing.T) {
 // Of several record sets for a partition the last that is well formed is appended; an error of any is the answer, and
 // stays it when the acknowledgement comes.
 func TestProduceAnswersAPartitionOnce(t *testing.T) {
-	f := newFixture(t, with("weir.fsync.policy=ack"))
+	f := newFixture(t, "weir.fsync.policy=ack")
 	f.createTopic("t", 1)
 	c := f.client()
 	two := c.call(9, produceRequestTo(replica.AcksAll, topicRecords{"t", 0, records(t, 1, 10)}, topicRecords{"t", 0, records(t, 5, 10)})).(*kmsg.ProduceResponse)

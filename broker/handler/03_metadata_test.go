@@ -84,7 +84,7 @@ func TestMetadataByID(t *testing.T) {
 }
 
 func TestMetadataCreatesTopics(t *testing.T) {
-	f := newFixture(t, with("num.partitions=2"), with("offsets.topic.num.partitions=5"))
+	f := newFixture(t, "num.partitions=2", "offsets.topic.num.partitions=5")
 	c := f.client()
 	allow := func(names ...string) *kmsg.MetadataRequest {
 		req := metadataRequest(names...)
@@ -120,7 +120,7 @@ func TestMetadataCreatesTopics(t *testing.T) {
 	if len(yes.Partitions) != 2 || len(offsets.Partitions) != 5 || len(offsets.Partitions[0].Replicas) != 1 || f.node.Image().Configs.Topic(offsets.Name)["cleanup.policy"] != "compact" {
 		t.Errorf("%d partitions by default, internal topic %+v", len(yes.Partitions), offsets)
 	}
-	off := newFixture(t, with("auto.create.topics.enable=false"))
+	off := newFixture(t, "auto.create.topics.enable=false")
 	off.client().metadata(4, allow("t"))
 	if _, ok := off.node.Image().Topics.ByName("t"); ok {
 		t.Error("created, though the broker does not allow it")
@@ -187,7 +187,7 @@ func (c *client) describe(req *kmsg.DescribeTopicPartitionsRequest) (page descri
 }
 
 func TestDescribeTopicPartitionsPages(t *testing.T) {
-	f := newFixture(t, with("max.request.partition.size.limit=4"))
+	f := newFixture(t, "max.request.partition.size.limit=4")
 	f.createTopic("a", 2)
 	f.createTopic("b", 3)
 	f.createTopic("c", 1)

@@ -50,32 +50,15 @@ type fixture struct {
 	stopping chan struct{}
 }
 
-type fixtureOption func(*fixtureOptions)
-
-type fixtureOptions struct {
-	overrides []string
-	mem       *vfs.Mem
-}
-
-// with sets a config of the broker.
-func with(override string) fixtureOption {
-	return func(o *fixtureOptions) { o.overrides = append(o.overrides, override) }
-}
-
-// startedOn starts the broker on a disk that another one left.
-func startedOn(mem *vfs.Mem) fixtureOption { return func(o *fixtureOptions) { o.mem = mem } }
-
-func newFixture(t testing.TB, options ...fixtureOption) *fixture {
+// newFixture starts a broker with configs as name=value.
+func newFixture(t testing.TB, overrides ...string) *fixture {
 	t.Helper()
-	o := fixtureOptions{mem: vfs.NewMem()}
-	for _, option := range options {
-		option(&o)
-	}
-	settings, _, err := config.Load(config.Inputs{Overrides: o.overrides, Listen: "127.0.0.1:9092", DataDir: dataDir, Host: config.Host{Name: "localhost"}})
+	settings, _, err := config.Load(config.Inputs{Overrides: overrides, Listen: "127.0.0.1:9092", DataDir: dataDir, Host: config.Host{Name: "localhost"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, disk: &disk{FS: o.mem, mem: o.mem}, clock: clock.NewManual(time.UnixMilli(1_700_000_000_000)), stopping: make(chan struct{})}
+	mem := vfs.NewMem()
+	f := &fixture{t: t, disk: &disk{FS: mem, mem: mem}, clock: clock.NewManual(time.UnixMilli(1_700_000_000_000)), stopping: make(chan struct{})}
 	f.openStore(settings)
 	replicas := replica.NewManager(replica.Options{Self: self, Logs: f.store, FsyncPolicy: log.FsyncPolicy(settings.FsyncPolicy), Logger: slog.New(slog.DiscardHandler),
 		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
