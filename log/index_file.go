@@ -20,7 +20,7 @@ import (
 // Of what is read from the file, the entries around the last look-up are kept in memory, so that a consumer who reads on
 // finds most of its places there, until nobody reads the segment any more.
 //
-// An index without entries needs no file. Guarded by the owner of the index.
+// An index without entries needs no file, but see ensure. Guarded by the owner of the index.
 type indexFile struct {
 	fs    vfs.FS
 	path  string
@@ -170,6 +170,18 @@ func (x *indexFile) flush() error {
 	x.written, x.stale = x.count, false
 	x.shed()
 	return nil
+}
+
+// ensure makes the file of an index that has no entries.
+func (x *indexFile) ensure() error {
+	if x.count > 0 {
+		return nil
+	}
+	f, err := x.fs.OpenFile(x.path, os.O_WRONLY|os.O_CREATE, sideFilePerm)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // seal flushes the index and frees its memory.

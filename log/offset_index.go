@@ -138,6 +138,9 @@ func (x *OffsetIndex) TruncateTo(offset int64) error {
 // Flush writes to the file what it lacks, without making it durable.
 func (x *OffsetIndex) Flush() error { return x.file.flush() }
 
+// Ensure makes the file even if the index is empty: Kafka's tools look for it beside a time index.
+func (x *OffsetIndex) Ensure() error { return x.file.ensure() }
+
 // Seal flushes the index and frees its memory: look-ups read the file from now on.
 func (x *OffsetIndex) Seal() error { return x.file.seal() }
 

@@ -278,6 +278,9 @@ func (s *segment) complete() error {
 func (s *segment) completeLocked() error {
 	if s.index.maxTimestamp >= 0 {
 		s.index.times.Append(s.index.maxTimestamp, s.index.maxTimestampOffset)
+		if err := s.index.offsets.Ensure(); err != nil {
+			return err
+		}
 	}
 	return s.flushIndexesLocked()
 }
