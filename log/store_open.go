@@ -298,7 +298,7 @@ func (s *Store) openLogs(found []foundLog) {
 	close(queue)
 	wg.Wait()
 	if len(found) > 0 {
-		s.logger.Info("logs are open", "logs", len(found), "took", s.clock.Now().Sub(begin).Round(time.Millisecond))
+		s.logger.Info("logs are open", "logs", len(found), "took", s.clock.Now().Sub(begin).Round(time.Millisecond).String())
 	}
 }
 

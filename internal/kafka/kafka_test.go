@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 )
@@ -60,5 +61,15 @@ func TestCodeOf(t *testing.T) {
 	}
 	if got := Code(9999).String(); got != "ERROR_9999" {
 		t.Errorf("an unknown code is %q", got)
+	}
+}
+
+func TestLogLinesAreReadable(t *testing.T) {
+	var b strings.Builder
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "tp", TopicPartition{"orders", 3}, "id", MetadataTopicID, "code", OffsetOutOfRange)
+	for _, want := range []string{`"tp":"orders-3"`, `"id":"AAAAAAAAAAAAAAAAAAAAAQ"`, `"code":"OFFSET_OUT_OF_RANGE"`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s is not in %s", want, b.String())
+		}
 	}
 }
