@@ -35,25 +35,52 @@ func (e *BindError) Error() string {
 // Unwrap gives the system's error.
 func (e *BindError) Unwrap() error { return e.Err }
 
-// bind opens the sockets. Listeners of one name that ask for any free port get the same one where that can be had, since
-// a client is told one port for both families.
-func bind(listeners []config.Listener) ([]boundListener, error) {
-	var bound []boundListener
+// bind opens the sockets of the listeners for clients. Listeners of one name that ask for any free port get the same one,
+// since a client is told one port for both families.
+func bind(listeners []config.Listener, listen func(network, address string) (net.Listener, error)) ([]boundListener, error) {
+	const attempts = 20 // a port that is free for one family may be taken for the other
+	var err error
+	for range attempts {
+		var bound []boundListener
+		var chosen bool
+		if bound, chosen, err = bindOnce(listeners, listen); err == nil || !chosen || !errors.Is(err, syscall.EADDRINUSE) {
+			return bound, err
+		}
+	}
+	return nil, err
+}
+
+// bindOnce reports, with an error, whether the port was one that the system had chosen for another listener.
+func bindOnce(listeners []config.Listener, listen func(network, address string) (net.Listener, error)) (bound []boundListener, chosen bool, err error) {
 	ports := make(map[string]int) // listener name → the port that the system chose
 	for _, l := range listeners {
 		address := l.Address()
-		if port, ok := ports[l.Name]; ok && l.Port == 0 {
+		port, chosen := ports[l.Name]
+		if chosen = chosen && l.Port == 0; chosen {
 			address = net.JoinHostPort(l.Host, strconv.Itoa(port))
 		}
-		nl, err := net.Listen("tcp", address)
+		nl, err := listen("tcp", address)
 		if err != nil {
 			closeAll(bound)
-			return nil, &BindError{l, err}
+			return nil, chosen, &BindError{l, err}
 		}
-		ports[l.Name] = nl.Addr().(*net.TCPAddr).Port
+		if l.Port == 0 {
+			ports[l.Name] = nl.Addr().(*net.TCPAddr).Port
+		}
 		bound = append(bound, boundListener{l, nl})
 	}
-	return bound, nil
+	return bound, false, nil
+}
+
+// forClients leaves out the controller listeners. Only nodes of the cluster use those, and this one is alone: a client that
+// found one would be served without the addresses that it needs.
+func forClients(listeners []config.Listener) (out []config.Listener) {
+	for _, l := range listeners {
+		if !l.Controller {
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 func closeAll(bound []boundListener) {
@@ -69,7 +96,7 @@ func endpoints(bound []boundListener) []metadata.Endpoint {
 	var out []metadata.Endpoint
 	seen := make(map[string]bool)
 	for _, b := range bound {
-		if seen[b.Name] || b.Controller {
+		if seen[b.Name] {
 			continue
 		}
 		seen[b.Name] = true

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"weir/broker/config"
@@ -46,6 +49,8 @@ type Broker struct {
 
 	stopTasks context.CancelFunc
 	tasks     chan struct{} // closed when the store's tasks have ended
+
+	closeOnce func() error
 }
 
 // Open binds the listeners and brings everything up that lies behind them. The broker serves clients from Run on; until
@@ -53,11 +58,12 @@ type Broker struct {
 //
 // Errors: *BindError; those of log.OpenStore, which name the directory; those of cluster.Start.
 func Open(ctx context.Context, o Options) (*Broker, error) {
-	bound, err := bind(o.Config.Listeners)
+	bound, err := bind(forClients(o.Config.Listeners), net.Listen)
 	if err != nil {
 		return nil, err
 	}
 	b := &Broker{Options: o, bound: bound, failed: make(chan error, 1), stopping: make(chan struct{})}
+	b.closeOnce = sync.OnceValue(b.close)
 	if err := b.open(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -112,7 +118,7 @@ func (b *Broker) openStore() error {
 // other directories are offline, and the rest serves.
 func (b *Broker) dirFailed(dir string, err error) {
 	b.Logger.Error("a data directory failed; its partitions are offline", "dir", dir, "error", err)
-	if dir == b.Config.MetadataDir {
+	if dir == filepath.Clean(b.Config.MetadataDir) { // the setting is kept as it was written
 		b.fail(fmt.Errorf("the metadata directory %s failed: %w", dir, err))
 	}
 }
@@ -150,12 +156,13 @@ func (b *Broker) ClusterID() string { return b.store.ClusterID() }
 // Run serves clients until ctx ends, then closes the broker. The error is what made it end before, or what a clean stop
 // could not do.
 func (b *Broker) Run(ctx context.Context) error {
+	var serving sync.WaitGroup
 	for _, l := range b.bound {
-		go func() {
+		serving.Go(func() {
 			if err := b.server.Serve(l.socket, l.Name); err != nil {
 				b.fail(err)
 			}
-		}()
+		})
 	}
 	var err error
 	select {
@@ -163,11 +170,15 @@ func (b *Broker) Run(ctx context.Context) error {
 		b.Logger.Info("stopping")
 	case err = <-b.failed:
 	}
-	return errors.Join(err, b.Close())
+	err = errors.Join(err, b.Close())
+	serving.Wait()
+	return err
 }
 
-// Close stops the broker in the reverse order of its start.
-func (b *Broker) Close() error {
+// Close stops the broker in the reverse order of its start. A second call does nothing and returns the same.
+func (b *Broker) Close() error { return b.closeOnce() }
+
+func (b *Broker) close() error {
 	var errs []error
 	close(b.stopping)
 	if b.server != nil {

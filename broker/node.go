@@ -53,7 +53,9 @@ func (b *Broker) controllerSettings() controller.Settings {
 func (b *Broker) registration() cluster.Registration {
 	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.bound), Rack: b.Config.Rack, PreviousEpoch: -1}
 	for _, info := range b.store.Dirs() {
-		r.Directories = append(r.Directories, info.ID)
+		if info.Offline == nil { // what is offline may not even have an id
+			r.Directories = append(r.Directories, info.ID)
+		}
 	}
 	if epoch, clean := b.store.CleanShutdown(); clean {
 		r.PreviousEpoch = epoch
@@ -64,6 +66,7 @@ func (b *Broker) registration() cluster.Registration {
 	} else if run.BootID != "" && run.BootID == log.MachineBootID() && !b.store.Lossy() {
 		r.PreviousEpoch = run.BrokerEpoch // killed, but the kernel kept what was written
 	}
+	b.store.SetBrokerEpoch(r.PreviousEpoch) // a start that fails leaves the logs as whole as it found them
 	return r
 }
 
