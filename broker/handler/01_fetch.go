@@ -232,13 +232,19 @@ func (f *fetch) run(r *Request) bool {
 func (f *fetch) look() (missing int) {
 	minBytes := min(int(f.req.MinBytes), f.maxBytes)
 	got, now := f.read()
-	if !now && 0 < got && got < minBytes { // whole batches may be less than what there is
-		got, now = f.readable()
+	switch {
+	case now || got >= minBytes:
+		return 0
+	case got == 0:
+		return minBytes
 	}
-	if now {
+	there, now := f.readable() // whole batches may be less than what there is
+	if now || there >= minBytes {
+		f.release()
+		f.read() // some of it may have come since
 		return 0
 	}
-	return max(minBytes-got, 0)
+	return minBytes - there
 }
 
 // read fills the rows and returns the bytes read, and whether something must be answered at once: an error, or a log

@@ -386,3 +386,30 @@ func TestFetchIsolation(t *testing.T) {
 		}
 	}
 }
+
+// Whatever the interleaving, a fetch that wants all that several producers send is answered when all has come: nobody moves
+// the clock.
+func TestFetchMissesNothingThatComesMeanwhile(t *testing.T) {
+	f := newFixture(t)
+	f.createTopic("t", 2)
+	size := recordsSize(t)
+	const producers, rounds = 4, 200
+	consumer := f.client()
+	consumer.waits = make(chan struct{}, rounds*producers*3)
+	var offsets [2]int64
+	for range rounds {
+		req := fetchRequest(producers*size, 1000, fetchPartitionOf{"t", 0, offsets[0], 0}, fetchPartitionOf{"t", 1, offsets[1], 0})
+		replies := consumer.later(fetchVersion, req)
+		for i := range producers {
+			go func() {
+				f.client().call(9, produceRequestTo(1, topicRecords{"t", int32(i % 2), records(t, 1, 100)}))
+			}()
+		}
+		for i, row := range fetchRows(answer(t, fetchVersion, req, <-replies).(*kmsg.FetchResponse)) {
+			offsets[i] += int64(len(row.RecordBatches)) / int64(size)
+		}
+	}
+	if offsets != [2]int64{rounds * producers / 2, rounds * producers / 2} {
+		t.Fatalf("read up to %v", offsets)
+	}
+}
