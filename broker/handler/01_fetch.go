@@ -2,6 +2,7 @@ package handler
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -163,6 +164,18 @@ func (f *fetch) resolve(img *metadata.Image, byTopicID bool) {
 			continue
 		}
 		f.unknown = append(f.unknown, row)
+	}
+	// Kafka finds unknown ids first, then what the topics do not have.
+	if byTopicID && len(f.unknown) > 1 {
+		slices.SortStableFunc(f.unknown, func(a, b fetchRow) int {
+			switch {
+			case (a.topic == nil) == (b.topic == nil):
+				return 0
+			case a.topic == nil:
+				return -1
+			}
+			return 1
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -241,6 +242,23 @@ func TestFetchAnswersAPartitionOnce(t *testing.T) {
 	}
 	if row := resp.Topics[0].Partitions[0]; row.ErrorCode != 0 || len(row.RecordBatches) == 0 {
 		t.Fatalf("the offset that was named first counts: %v", kafka.Code(row.ErrorCode))
+	}
+}
+
+func TestFetchAnswersUnknownIDsBeforeUnknownPartitions(t *testing.T) {
+	f := newFixture(t)
+	id := f.createTopic("t", 1)
+	req := fetchRequest(0, 0, fetchPartitionOf{"", 5, 0, 0}, fetchPartitionOf{"", 0, 0, 0}, fetchPartitionOf{"", 1, 0, 0}, fetchPartitionOf{"", 6, 0, 0})
+	for _, i := range []int{0, 1, 3} {
+		req.Topics[i].TopicID = id
+	}
+	req.Topics[2].TopicID = kafka.NewUUID()
+	var got []int32
+	for _, row := range fetchRows(f.client().call(13, req).(*kmsg.FetchResponse)) {
+		got = append(got, row.Partition)
+	}
+	if want := []int32{0, 1, 5, 6}; !slices.Equal(got, want) {
+		t.Fatalf("partitions %v, want %v", got, want)
 	}
 }
 
