@@ -23,7 +23,7 @@ func (h *Handlers) createTopics(r *Request, req *kmsg.CreateTopicsRequest) Reply
 	if err != nil {
 		for i := range req.Topics {
 			row := createTopicRow(req.Topics[i].Topic)
-			row.ErrorCode, row.ErrorMessage = h.code(r, err), nullable(err.Error())
+			row.ErrorCode, row.ErrorMessage = h.code(r, err), messageOf(err)
 			resp.Topics = append(resp.Topics, row)
 		}
 		return Now(resp)

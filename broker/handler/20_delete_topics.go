@@ -25,7 +25,7 @@ func (h *Handlers) deleteTopics(r *Request, req *kmsg.DeleteTopicsRequest) Reply
 	}
 	if err != nil {
 		for _, t := range cmd.Topics {
-			resp.Topics = append(resp.Topics, deletedRow(t.Name, t.ID, kafka.Code(h.code(r, err)), nullable(err.Error())))
+			resp.Topics = append(resp.Topics, deletedRow(t.Name, t.ID, kafka.Code(h.code(r, err)), messageOf(err)))
 		}
 		return Now(resp)
 	}

@@ -101,6 +101,11 @@ func TestCommandsEndWithTheirTimeOrTheirClient(t *testing.T) {
 	if kafka.Code(row.ErrorCode) != kafka.RequestTimedOut {
 		t.Errorf("after its time: %v", kafka.Code(row.ErrorCode))
 	}
+	none := request()
+	none.TimeoutMillis = 0
+	if row := patient.call(7, none).(*kmsg.CreateTopicsResponse).Topics[0]; kafka.Code(row.ErrorCode) != kafka.RequestTimedOut || row.ErrorMessage != nil {
+		t.Errorf("without any time: %v, message %v", kafka.Code(row.ErrorCode), row.ErrorMessage)
+	}
 	leaving := f.client()
 	replies = leaving.later(7, request())
 	close(leaving.gone)

@@ -29,7 +29,7 @@ func (h *Handlers) createPartitions(r *Request, req *kmsg.CreatePartitionsReques
 	reply, err := h.submit(r, req.TimeoutMillis, cmd)
 	if err != nil {
 		for i := range req.Topics {
-			resp.Topics = append(resp.Topics, partitionsRow(req.Topics[i].Topic, h.code(r, err), nullable(err.Error())))
+			resp.Topics = append(resp.Topics, partitionsRow(req.Topics[i].Topic, h.code(r, err), messageOf(err)))
 		}
 		return Now(resp)
 	}

@@ -53,6 +53,12 @@ func TestTopicsAreCreatedGrownAndDeleted(t *testing.T) {
 		t.Errorf("the new partition ends at %d", end)
 	}
 
+	late := kmsg.NewPtrDeleteTopicsRequest() // there is no time for it, so it is not begun
+	late.TimeoutMillis, late.Topics = 0, []kmsg.DeleteTopicsRequestTopic{{TopicID: created.TopicID}}
+	if row := c.call(6, late).(*kmsg.DeleteTopicsResponse).Topics[0]; kafka.Code(row.ErrorCode) != kafka.RequestTimedOut {
+		t.Errorf("%+v", row)
+	}
+
 	remove := kmsg.NewPtrDeleteTopicsRequest()
 	remove.TimeoutMillis = 1000
 	remove.Topics = []kmsg.DeleteTopicsRequestTopic{{TopicID: created.TopicID}}

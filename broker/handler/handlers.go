@@ -92,11 +92,14 @@ var table = map[int16]handlerFunc{
 }
 
 // submit runs a controller command within the request's own timeout (milliseconds), or until the client is gone. The
-// command may still come true after that.
+// command may still come true after that. With no time at all it is not begun, as in Kafka.
 func (h *Handlers) submit(r *Request, timeoutMs int32, cmd controller.Command) (controller.Reply, error) {
+	if timeoutMs <= 0 {
+		return nil, errCommandTimedOut
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	timer := h.Clock.AfterFunc(time.Duration(max(timeoutMs, 0))*time.Millisecond, cancel)
+	timer := h.Clock.AfterFunc(time.Duration(timeoutMs)*time.Millisecond, cancel)
 	defer timer.Stop()
 	gone := r.Conn.Closed()
 	go func() {
@@ -108,10 +111,12 @@ func (h *Handlers) submit(r *Request, timeoutMs int32, cmd controller.Command) (
 	}()
 	reply, err := h.Controller.Submit(ctx, cmd)
 	if err != nil && ctx.Err() != nil {
-		return nil, kafka.Errorf(kafka.RequestTimedOut, "")
+		return nil, errCommandTimedOut
 	}
 	return reply, err
 }
+
+var errCommandTimedOut = kafka.Errorf(kafka.RequestTimedOut, "")
 
 // ownTimeoutMs is for commands that the client has set no time for: request.timeout.ms of brokers.
 const ownTimeoutMs = 30_000
@@ -153,6 +158,14 @@ func (h *Handlers) code(r *Request, err error) int16 {
 		h.Logger.Error("a request failed unexpectedly", "key", r.Header.Key, "version", r.Header.Version, "client", r.Header.ClientID, "error", err)
 	}
 	return int16(c)
+}
+
+// messageOf is the text of an error; null where that says no more than the code.
+func messageOf(err error) *string {
+	if err.Error() == kafka.CodeOf(err).String() {
+		return nil
+	}
+	return nullable(err.Error())
 }
 
 // nullable gives a pointer to s, or null for the empty string.
