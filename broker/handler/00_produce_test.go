@@ -162,6 +162,23 @@ func TestProduceTimesOut(t *testing.T) {
 	}
 }
 
+func TestProduceIsForgottenWithItsClient(t *testing.T) {
+	f := newFixture(t, "weir.fsync.policy=ack")
+	f.createTopic("t", 1)
+	c := f.client()
+	f.disk.shut()
+	left := c.start(9, produceRequest("t", replica.AcksAll, records(t, 1, 10))).Pending()
+	left.Abandon()
+	f.disk.open()
+	c.produce("t", replica.AcksAll, records(t, 1, 10)) // acknowledged after what was before it
+	f.clock.Advance(time.Hour)
+	select {
+	case <-left.Done():
+		t.Fatal("an answer that nobody sends was made, and its frame kept for it")
+	default:
+	}
+}
+
 func TestProduceIsToldOfAFailingDisk(t *testing.T) {
 	f := newFixture(t, "weir.fsync.policy=ack")
 	f.createTopic("t", 1)

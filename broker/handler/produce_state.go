@@ -100,6 +100,7 @@ func (s *produceState) reply(timeoutMs int32) Reply {
 	}
 	s.pending = NewPending()
 	s.timer = s.h.Clock.AfterFunc(time.Duration(max(timeoutMs, 0))*time.Millisecond, s.timeout)
+	s.pending.OnAbandon(s.abandon)
 	if s.balance.Add(int32(len(s.waitsAt))) == 0 {
 		s.finish()
 	}
@@ -130,9 +131,21 @@ func (s *produceState) finish() {
 // timeout answers with what is acknowledged so far; the records of the rest stay where they are, and so do their offsets
 // in the answer, as in Kafka.
 func (s *produceState) timeout() {
-	if !s.complete() {
-		return
+	if s.complete() {
+		s.forget()
 	}
+}
+
+// abandon: the client is gone. What is parked would keep the request's frame in memory until its timeout, which is the
+// client's choice.
+func (s *produceState) abandon() {
+	s.timer.Stop()
+	if s.end() {
+		s.forget()
+	}
+}
+
+func (s *produceState) forget() {
 	for _, p := range s.waitsAt {
 		p.Forget(s)
 	}
@@ -140,12 +153,18 @@ func (s *produceState) timeout() {
 
 // complete answers, unless that is done.
 func (s *produceState) complete() bool {
-	s.mu.Lock()
-	first := !s.mu.answered
-	s.mu.answered = true
-	s.mu.Unlock()
+	first := s.end()
 	if first {
 		s.pending.Complete(&s.resp)
 	}
+	return first
+}
+
+// end reports whether it is the first: then the rows are not touched any more.
+func (s *produceState) end() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !s.mu.answered
+	s.mu.answered = true
 	return first
 }

@@ -44,6 +44,7 @@ type Pending struct {
 		body      protocol.Body
 		completed bool
 		abandoned bool
+		onAbandon func()
 	}
 }
 
@@ -68,14 +69,27 @@ func (p *Pending) Complete(body protocol.Body) {
 	}
 }
 
+// OnAbandon has f called if p is abandoned before it is complete: what was going to complete it need not.
+func (p *Pending) OnAbandon(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.onAbandon = f
+}
+
 // Abandon says that nobody sends the answer any more: the connection is gone. Whoever took the Body does not abandon.
 func (p *Pending) Abandon() {
 	p.mu.Lock()
 	p.mu.abandoned = true
-	body := p.mu.body
-	p.mu.body = nil
+	body, tell := p.mu.body, p.mu.onAbandon
+	p.mu.body, p.mu.onAbandon = nil, nil
+	if p.mu.completed {
+		tell = nil
+	}
 	p.mu.Unlock()
 	release(body)
+	if tell != nil {
+		tell()
+	}
 }
 
 func release(body protocol.Body) {
