@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -404,5 +405,21 @@ func TestTopicConfigIsPutInOtherWords(t *testing.T) {
 	if defaults := log.DefaultConfig(); other.Log.SegmentBytes != defaults.SegmentBytes || other.Log.RetentionMs != defaults.RetentionMs || other.Log.IndexIntervalBytes != defaults.IndexIntervalBytes ||
 		!other.Log.DeletePolicy || !other.Rules.Compression.Producer || other.Rules.LogAppendTime {
 		t.Errorf("defaults: %+v", other)
+	}
+}
+
+func TestLimitsFollowTheSettings(t *testing.T) {
+	const memory = 1 << 30
+	if got, want := limitsOf(load(t, anyPort, "/data"), memory), DefaultLimits(memory); got != want {
+		t.Errorf("without settings %+v, want %+v", got, want)
+	}
+	got := limitsOf(load(t, anyPort, "/data", "socket.request.max.bytes=5000", "connections.max.idle.ms=-1", "max.connections=7", "max.connections.per.ip=3",
+		"weir.limit.inflight.bytes=9000", "weir.limit.frame.read.ms=11", "weir.limit.frame.read.bytes.per.second=12", "weir.limit.write.ms=13",
+		"weir.limit.connections.per.second=14"), memory)
+	want := DefaultLimits(memory)
+	want.MaxRequestBytes, want.InFlightBytes, want.Connections, want.ConnectionsPerAddress, want.ConnectionRate = 5000, 9000, 7, 3, 14
+	want.FrameTime, want.MinFrameRate, want.WriteTime, want.IdleTime = 11*time.Millisecond, 12, 13*time.Millisecond, -1*time.Millisecond
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

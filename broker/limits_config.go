@@ -9,7 +9,7 @@ import (
 func limitsOf(c *config.Server, memory int64) Limits {
 	l := DefaultLimits(memory)
 	l.MaxRequestBytes = c.Network.RequestMaxBytes
-	if bytes := c.Limits.InFlightBytes(4 * l.InFlightBytes); bytes > 0 {
+	if bytes := c.Limits.InFlightBytes(0); bytes > 0 { // else it goes by the memory there is
 		l.InFlightBytes = bytes
 	}
 	l.FrameTime = c.Limits.FrameRead
