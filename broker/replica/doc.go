@@ -6,9 +6,12 @@
 // moves the bytes through log.Log, and lets the pure tracker move the high watermark.
 //
 // Locks: Manager → Partition → log.Log, never the other way. None is held across a channel, an fsync or a callback;
-// whoever waits is woken after unlock. Reads take no partition lock: leadership is an immutable value behind an atomic
-// pointer, offsets are atomics of the log.
+// whoever waits is woken after unlock. Consumers' reads take no partition lock: leadership is an immutable value behind an
+// atomic pointer, offsets are atomics of the log.
 //
 // Goroutines: none of its own. Appends and reads run in the caller's; completion runs in the goroutine that made it
 // true (an append, the log's group commit, a metadata change).
+//
+// Where acknowledgements promise what is durable (weir.fsync.policy=ack, flush.messages=1), so does the high watermark. A
+// partition then asks for a group commit with every append, and once when its leadership begins, for what a crash left.
 package replica

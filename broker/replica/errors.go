@@ -6,8 +6,8 @@ import (
 	"weir/internal/kafka"
 )
 
-// Error is why a partition refused a request. Leader and LeaderEpoch are what the broker knows of the current leader
-// (KIP-951), NoBroker where it knows nothing.
+// Error is why a partition refused a request. Where that has to do with leadership, Leader and LeaderEpoch are what the
+// broker knows of the current one (KIP-951), NoBroker where it knows nothing.
 type Error struct {
 	code        kafka.Code
 	TP          kafka.TopicPartition
