@@ -46,3 +46,35 @@ func TestOnlySoManyBatchesAreDecompressedAtATime(t *testing.T) {
 		t.Errorf("%d slots are taken, the log ends at %d", len(decompressing), p.Log().EndOffset())
 	}
 }
+
+// So it is with look-ups by time, which read a batch; others go past.
+func TestOnlySoManyBatchesAreSearchedAtATime(t *testing.T) {
+	f := newFixture(t, log.FsyncBackground)
+	p := f.create("topic", kafka.TopicID{1}, self)
+	produce(t, p, AcksLeader, nil)
+	for range cap(searching) {
+		searching <- struct{}{}
+	}
+	done := make(chan ListedOffset)
+	go func() {
+		found, err := p.ListOffset(testTime.UnixMilli(), ReadUncommitted, kafka.NoLeaderEpoch)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- found
+	}()
+	if found, err := p.ListOffset(TimestampLatest, ReadUncommitted, kafka.NoLeaderEpoch); err != nil || found.Offset != 1 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	select {
+	case found := <-done:
+		t.Fatalf("it did not wait: %+v", found)
+	case <-time.After(20 * time.Millisecond): // nothing tells that it waits
+	}
+	for range cap(searching) {
+		<-searching
+	}
+	if found := <-done; found.Offset != 0 || len(searching) != 0 {
+		t.Errorf("%+v; %d slots are taken", found, len(searching))
+	}
+}

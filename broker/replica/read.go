@@ -2,6 +2,7 @@ package replica
 
 import (
 	"math"
+	"runtime"
 
 	"weir/internal/kafka"
 	"weir/log"
@@ -194,7 +195,13 @@ func (p *Partition) ListOffset(timestamp int64, isolation Isolation, current kaf
 
 var noOffset = ListedOffset{Offset: -1, Timestamp: -1, LeaderEpoch: kafka.NoLeaderEpoch}
 
+// searching bounds for look-ups by time what decompressing bounds for appends: each reads one batch, whatever that
+// decompresses to. They have slots of their own because they wait for the disk, too.
+var searching = make(chan struct{}, runtime.GOMAXPROCS(0))
+
 func (p *Partition) offsetByTime(timestamp, limit int64) (found log.OffsetAndTimestamp, ok bool, err error) {
+	searching <- struct{}{}
+	defer func() { <-searching }()
 	if timestamp == TimestampMax {
 		found, ok, err = p.log.MaxTimestamp()
 		return found, ok && found.Offset < limit, err
