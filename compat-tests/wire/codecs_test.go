@@ -240,24 +240,37 @@ func TestDecompressionBombs(t *testing.T) {
 			t.Errorf("%s: %s", b.name, codeName(code))
 		}
 	}
-	var conns []*conn
-	for range 8 {
-		c := dial(t, s.Address)
-		c.send(t, c.frame(request(gzip)))
-		conns = append(conns, c)
-	}
-	for _, c := range conns {
-		resp, err := c.receive(request(gzip), c.sent, 6*replyWithin)
-		if err != nil {
-			t.Fatal(err)
-		}
+	stored := payload{"100 MiB, which may be stored", codecGzip, gzipBomb(bombHead(100<<20-1), 100)}
+	wantCode(t, stored.name, ask(t, c, request(stored)).Topics[0].Partitions[0].ErrorCode, nil)
+	askAtOnce(t, s.Address, 8, request(gzip), func(resp kmsg.Response) {
 		wantCode(t, "one of many", resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode, kerr.InvalidRecord)
-	}
+	})
+	askAtOnce(t, s.Address, 16, at(7, listOffsetsRequest(topic, 0, 0)), func(resp kmsg.Response) { // which reads it
+		wantCode(t, "a look-up", resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].ErrorCode, nil)
+	})
 	// A batch may take 128 MiB and what that needs to grow, for each processor. Without a bound it would be 2 GiB and more.
 	if limit := int64(500 * (1 + runtime.NumCPU())); s.rss(t) > limit {
 		t.Errorf("the broker takes %d MiB, more than %d", s.rss(t), limit)
 	}
-	if end := endOffset(t, c, topic); end != 0 {
+	if end := endOffset(t, c, topic); end != 1 {
 		t.Errorf("the log ends at %d", end)
+	}
+}
+
+// askAtOnce sends one request on each of n connections and then looks at the replies.
+func askAtOnce(t *testing.T, address string, n int, req kmsg.Request, look func(kmsg.Response)) {
+	t.Helper()
+	var conns []*conn
+	for range n {
+		c := dial(t, address)
+		c.send(t, c.frame(req))
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
+		resp, err := c.receive(req, c.sent, 6*replyWithin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(resp)
 	}
 }
