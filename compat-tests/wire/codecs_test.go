@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,29 +17,17 @@ import (
 	"weir/compat-tests/harness"
 )
 
-// tenRecords are the records that the files in testdata hold, compressed.
+// tenRecords are the records that the files in testdata hold, compressed. The files were made so, where payload is what
+// any of them decompresses to:
+//
+//	zstd --ultra -22 --no-content-size --no-check -o ultra.zst payload; zstd -1 -o check.zst payload
+//	lz4 -B4 -BD payload linked.lz4; lz4 -B4 --content-size -BX payload size.lz4
 func tenRecords() []record {
 	records := make([]record, 10)
 	for i := range records {
 		records[i] = record{1000 + 10*int64(i), fmt.Appendf(nil, "key %d", i), []byte(strings.Repeat(fmt.Sprintf("record %d of ten, ", i), 1000))}
 	}
 	return records
-}
-
-var writePayload = flag.String("payload", "", "write what testdata is compressed from to this file")
-
-// The files are made anew with
-//
-//	go test -run WritesPayload ./wire -payload /tmp/payload && cd wire/testdata
-//	zstd --ultra -22 --no-content-size --no-check -o ultra.zst /tmp/payload; zstd -1 -o check.zst /tmp/payload
-//	lz4 -B4 -BD /tmp/payload linked.lz4; lz4 -B4 --content-size -BX /tmp/payload size.lz4
-func TestWritesPayload(t *testing.T) {
-	if *writePayload == "" {
-		t.Skip("not asked for")
-	}
-	if err := os.WriteFile(*writePayload, newBatch(tenRecords()...).Records, 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func testdata(t *testing.T, name string) []byte {
