@@ -107,11 +107,16 @@ func TestProducerGivesUpWhenNothingIsAcknowledged(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		p.delivered(1, &kgo.Record{}, nil)
 		time.Sleep(50 * time.Second) // since the last acknowledgement
-		if err := sending.Err(); err != nil || p.mu.err != nil {
-			t.Fatalf("gave up too early: %v, %v", err, p.mu.err)
+		failure := func() error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.mu.err
+		}
+		if err := sending.Err(); err != nil || failure() != nil {
+			t.Fatalf("gave up too early: %v, %v", err, failure())
 		}
 		<-sending.Done()
-		if got, want := fmt.Sprint(p.mu.err), "nothing was acknowledged for 1m0s, 1 records are waiting"; got != want {
+		if got, want := fmt.Sprint(failure()), "nothing was acknowledged for 1m0s, 1 records are waiting"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		<-p.failed
