@@ -95,8 +95,9 @@ func (x *OffsetIndex) decode(entry []byte) OffsetPosition {
 // must be resident.
 func (x *OffsetIndex) Append(lastOffset, position int64) {
 	relative := lastOffset - x.baseOffset
-	invariant.Assert(relative >= 0 && relative <= maxRelativeOffset && position >= 0 && position <= math.MaxInt32,
-		"%s: offset %d at %d does not fit an entry", x.file.path, lastOffset, position)
+	if relative < 0 || relative > maxRelativeOffset || position < 0 || position > math.MaxInt32 {
+		invariant.Assert(false, "%s: offset %d at %d does not fit an entry", x.file.path, lastOffset, position)
+	}
 	var entry [offsetEntrySize]byte
 	binary.BigEndian.PutUint32(entry[:], uint32(relative))
 	binary.BigEndian.PutUint32(entry[4:], uint32(position))

@@ -5,7 +5,8 @@ package invariant
 
 import "fmt"
 
-// Assert panics with the formatted message unless ok.
+// Assert panics with the formatted message unless ok. On a hot path ask the condition first: the arguments are allocated
+// for every call.
 func Assert(ok bool, format string, args ...any) {
 	if !ok {
 		panic("invariant broken: " + fmt.Sprintf(format, args...))
