@@ -129,6 +129,22 @@ func (d *dataDir) identify() error {
 	return WriteMetaProperties(s.fs, d.path, m, s.clock.Now())
 }
 
+// refuseNameless refuses a directory that has logs and has lost the file that says whose they are: another one would be
+// made up, and the logs be taken for another cluster's.
+func (d *dataDir) refuseNameless() error {
+	entries, err := d.store.fs.ReadDir(d.path)
+	if err != nil {
+		return d.store.setAside(d, err)
+	}
+	for _, e := range entries {
+		if _, partition := parsePartitionDir(e.Name()); e.IsDir() && (partition || e.Name() == metadataLogDir) {
+			return kafka.Errorf(kafka.InvalidConfig, "data directory %s holds logs but no %s, which says whose they are; put the file back, or give Weir another directory",
+				d.path, metaPropertiesFile)
+		}
+	}
+	return nil
+}
+
 // readCheckpoints reads what the checkpoints say. A broken one says nothing: then more is read at start, records that
 // were deleted are back, and consumers wait until the high watermark is known again.
 func (d *dataDir) readCheckpoints() {

@@ -125,8 +125,11 @@ func (s *segment) openSealedIndexesLocked() (err error) {
 // missesEntriesLocked tells a sparse index that needs no entries from one whose file was lost: an ErrBrokenFile then.
 func (s *segment) missesEntriesLocked() error {
 	end := s.end.Load()
-	if end == 0 || s.index.offsets.Len() > 0 && s.index.times.Len() > 0 {
+	if end == 0 {
 		return nil
+	}
+	if s.index.offsets.Len() > 0 && s.index.times.Len() > 0 {
+		return s.missesTimesLocked()
 	}
 	w, err := s.walk(0, end)
 	if err != nil {
@@ -153,6 +156,20 @@ func (s *segment) missesEntriesLocked() error {
 			return nil
 		}
 	}
+}
+
+// missesTimesLocked tells a time index that was cut, or overwritten with older times, by the last batch that the offset
+// index knows.
+func (s *segment) missesTimesLocked() error {
+	last, err := s.index.offsets.Last()
+	if err != nil {
+		return err
+	}
+	h, err := s.readHeader(last.Position)
+	if err == nil && h.MaxTimestamp > s.index.maxTimestamp {
+		return brokenAt(s.path(timeIndexSuffix), 0, "ends at time %d, though a batch has %d", s.index.maxTimestamp, h.MaxTimestamp)
+	}
+	return nil // an index that leads to no batch is found when it is used
 }
 
 // lookup finds in the index where to begin to look for offset.

@@ -52,6 +52,7 @@ func TestRefusedDirectories(t *testing.T) {
 			must(t, vfs.WriteFileAtomic(fsys, "/data/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint", nil, 0o644, true))
 		}, nil, "holds the metadata log of an Apache Kafka cluster", kafka.KafkaStorageError},
 		{"a partition in two directories", func(t *testing.T, fsys vfs.FS) {
+			must(t, openStore(t, fsys).Close())
 			must(t, fsys.MkdirAll("/data/a/orders-0", 0o755))
 			must(t, fsys.MkdirAll("/data/b/orders-0", 0o755))
 		}, nil, "Duplicate log directories found: /data/b/orders-0, /data/a/orders-0", kafka.KafkaStorageError},
@@ -80,6 +81,7 @@ func TestRefusedDirectories(t *testing.T) {
 // Weir's own metadata log is let be.
 func TestOwnMetadataIsAccepted(t *testing.T) {
 	fsys := vfs.NewMem()
+	must(t, openStore(t, fsys).Close())
 	must(t, fsys.MkdirAll("/data/a/__cluster_metadata-0", 0o755))
 	for _, name := range []string{"raft-state", "00000000000000000007-0000000001.checkpoint", segmentName(0, logSuffix)} {
 		must(t, vfs.WriteFileAtomic(fsys, "/data/a/__cluster_metadata-0/"+name, nil, 0o644, true))
@@ -114,6 +116,7 @@ func TestUnusableDirectory(t *testing.T) {
 		{Op: vfs.OpLock, Path: "/data/b", Err: syscall.EROFS},
 		{Op: vfs.OpOpen, Path: "/data/b/meta.properties", Err: syscall.EIO},
 		{Op: vfs.OpReadDir, Path: "/data/b", Times: 1, Nth: 2, Err: syscall.EIO},
+		{Op: vfs.OpReadDir, Path: "/data/b", Times: 1, Nth: 3, Err: syscall.EIO},
 	} {
 		mem := vfs.NewMem()
 		s := openStore(t, vfs.NewFaulty(mem, fault))
@@ -134,6 +137,26 @@ func TestUnusableDirectory(t *testing.T) {
 		_, err = tryStore(t, vfs.NewFaulty(vfs.NewMem(), fault), func(o *StoreOptions) { o.MetadataDir = "/data/b" })
 		if !errors.Is(err, fault.Err) {
 			t.Errorf("%+v, the metadata directory: %v", fault, err)
+		}
+	}
+}
+
+// Without its meta.properties nobody knows whose logs a directory has. It is refused as often as one tries, and nothing in
+// it is changed.
+func TestLogsWithoutMetaPropertiesAreRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openStore(t, mem)
+	appendTest(t, createTest(t, s, partition(0)), batchSpec{})
+	must(t, s.Close())
+	dir := "/data/a"
+	must(t, mem.Remove(dir+"/"+metaPropertiesFile))
+	before := listing(t, mem, dir)
+	for range 2 {
+		if _, err := tryStore(t, mem); err == nil || !strings.Contains(err.Error(), dir+" holds logs but no meta.properties") {
+			t.Fatalf("opened: %v", err)
+		}
+		if after := listing(t, mem, dir); after != before {
+			t.Fatalf("changed from\n%s to\n%s", before, after)
 		}
 	}
 }

@@ -174,11 +174,17 @@ func (s *Store) makeDir(path string) error {
 // identifyDirs agrees on the cluster id, and checks that all directories belong to it and to this node.
 func (s *Store) identifyDirs() error {
 	for _, d := range s.dirs {
-		if d.failure() != nil || s.clusterID != "" {
+		if d.failure() != nil {
 			continue
 		}
-		if m, err := ReadMetaProperties(s.fs, d.path); err == nil {
+		m, err := ReadMetaProperties(s.fs, d.path)
+		if err == nil && s.clusterID == "" {
 			s.clusterID = m.ClusterID
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := d.refuseNameless(); err != nil {
+				return err
+			}
 		}
 	}
 	if s.clusterID == "" {

@@ -152,9 +152,6 @@ func TestDamagedSideFilesAreMadeAgain(t *testing.T) {
 			logs := make(map[string]*bigLog)
 			for _, suffix := range []string{".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"} {
 				for name := range damages {
-					if how == "stop" && suffix == ".timeindex" && (name == "halved" || name == "zeroed") {
-						continue // no crash does that after a stop, and the files of sealed segments are believed
-					}
 					logs[suffix+" "+name] = newBigLog(t, s.Address)
 				}
 			}
