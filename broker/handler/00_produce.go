@@ -23,9 +23,9 @@ import (
 const adminClientID = "__admin_client" // Kafka lets this client id write to internal topics
 
 func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
+	whole, later := refuseProduce(req) // looks at everything that came, also at what a later part of the request replaces
 	req, malformed := nameOnce(req)
 	s := newProduceState(h, req, h.Clock.Now())
-	whole, later := refuseProduce(req)
 	img := h.Image()
 	c := produceContext{refusal: later, internalAllowed: r.Header.ClientID != nil && *r.Header.ClientID == adminClientID}
 

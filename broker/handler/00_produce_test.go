@@ -13,6 +13,7 @@ import (
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
 	"weir/protocol"
+	"weir/protocol/batch"
 )
 
 func TestProduceAnswersEveryPartition(t *testing.T) {
@@ -212,6 +213,33 @@ func TestProduceAnswersAPartitionOnce(t *testing.T) {
 	}
 	if end := f.partition("t", 0).Log().EndOffset(); end != 6 {
 		t.Fatalf("end offset %d, want that of the well-formed set", end)
+	}
+}
+
+// A transactional batch without a transactional id fails the whole request, also where another record set for its
+// partition would count instead, and before any topic is looked up.
+func TestProduceLooksForTransactionsInAllThatCame(t *testing.T) {
+	f := newFixture(t)
+	f.createTopic("t", 1)
+	b := batch.NewBuilder(batch.None, 0)
+	b.SetProducer(7, 0, 0)
+	b.SetTransactional()
+	b.Append(0, nil, []byte("v"))
+	transactional, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp := f.client().call(9, produceRequestTo(replica.AcksAll, topicRecords{"t", 0, transactional}, topicRecords{"t", 0, records(t, 1, 10)},
+		topicRecords{"nobody's", 0, records(t, 1, 10)})).(*kmsg.ProduceResponse)
+	for _, topic := range resp.Topics {
+		for _, row := range topic.Partitions {
+			if code := kafka.Code(row.ErrorCode); code != kafka.TransactionalIDAuthorizationFailed {
+				t.Errorf("%s: %v", topic.Topic, code)
+			}
+		}
+	}
+	if end := f.partition("t", 0).Log().EndOffset(); end != 0 {
+		t.Errorf("%d records were appended", end)
 	}
 }
 
