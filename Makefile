@@ -36,7 +36,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	@set -e; for dir in $$(grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz' || true); do \
 	    echo "== $$dir $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$dir; \
 	  done; \
 	done
 
