@@ -8,7 +8,6 @@ import (
 	"weir/cluster"
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
-	"weir/internal/invariant"
 	"weir/internal/kafka"
 	"weir/log"
 )
@@ -26,15 +25,16 @@ func (b *Broker) startNode(ctx context.Context) error {
 		Failed:         b.fail,
 	})
 	node.Subscribe(b.publish())
-	if err := node.Start(ctx); err != nil {
+	err := node.Start(ctx)
+	epoch, registered := node.Registered()
+	if registered { // also if the start was broken off after that: the next one is compared with this registration
+		b.store.SetBrokerEpoch(epoch)
+	}
+	if err != nil {
 		return err
 	}
 	b.node = node
-
-	self, ok := node.Image().Brokers.ByID(b.Config.NodeID)
-	invariant.Assert(ok, "broker %d is not in the image that its registration was published with", b.Config.NodeID)
-	b.store.SetBrokerEpoch(self.Epoch)
-	return log.WriteRun(b.FS, b.store.MetadataDir(), log.Run{BootID: log.MachineBootID(), Incarnation: registration.Incarnation, BrokerEpoch: self.Epoch})
+	return log.WriteRun(b.FS, b.store.MetadataDir(), log.Run{BootID: log.MachineBootID(), Incarnation: registration.Incarnation, BrokerEpoch: epoch})
 }
 
 func (b *Broker) controllerSettings() controller.Settings {
@@ -66,7 +66,7 @@ func (b *Broker) registration() cluster.Registration {
 	} else if run.BootID != "" && run.BootID == log.MachineBootID() && !b.store.Lossy() {
 		r.PreviousEpoch = run.BrokerEpoch // killed, but the kernel kept what was written
 	}
-	b.store.SetBrokerEpoch(r.PreviousEpoch) // a start that fails leaves the logs as whole as it found them
+	b.store.SetBrokerEpoch(r.PreviousEpoch) // a start that fails before it registers leaves the logs as whole as it found them
 	return r
 }
 

@@ -41,6 +41,7 @@ type Options struct {
 type Node struct {
 	o           Options
 	image       atomic.Pointer[metadata.Image]
+	epoch       atomic.Int64 // see Registered
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
 	quorum    *quorum.Node
@@ -58,6 +59,7 @@ func New(o Options) *Node {
 	}
 	n := &Node{o: o, events: newMailbox[event](), published: newMailbox[publication]()}
 	n.image.Store(metadata.Empty())
+	n.epoch.Store(notRegistered)
 	return n
 }
 

@@ -36,10 +36,21 @@ func (n *Node) register(done func(error)) {
 			done(fmt.Errorf("register broker %d: %w", n.o.Self, err))
 			return
 		}
-		n.unfence(reply.(controller.RegisterBrokerReply).Epoch, done)
+		epoch := reply.(controller.RegisterBrokerReply).Epoch
+		n.epoch.Store(int64(epoch))
+		n.unfence(epoch, done)
 	}}
 	n.events.put(event{quorum: quorum.Tick{}}, event{submit: initialize}, event{submit: register})
 }
+
+// Registered returns the epoch that this incarnation is registered in. ok is false if it never was; a Start that failed may
+// have come so far.
+func (n *Node) Registered() (epoch kafka.BrokerEpoch, ok bool) {
+	epoch = kafka.BrokerEpoch(n.epoch.Load())
+	return epoch, epoch != notRegistered
+}
+
+const notRegistered = -1
 
 // unfence runs when the registration is published: its index is what the broker has caught up with.
 func (n *Node) unfence(epoch kafka.BrokerEpoch, done func(error)) {
