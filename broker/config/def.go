@@ -74,18 +74,6 @@ const (
 	Internal  Stance = 2 // as Accept, and reported only where it is set
 )
 
-// String gives the word that the documentation uses.
-func (s Stance) String() string {
-	switch s {
-	case Accept:
-		return "accepted"
-	case Internal:
-		return "internal"
-	default:
-		return "implemented"
-	}
-}
-
 // Def is one row of a table: all that is known of a config before anybody sets it.
 type Def struct {
 	Name    string
