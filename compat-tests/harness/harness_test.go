@@ -59,3 +59,22 @@ func TestLaunchTellsWhyNothingStarted(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct{ baseline, known, outcome, verdict string }{
+		{"pass", "", "pass", "pass"},
+		{"pass", "", "fail", "fail"},
+		{"pass", "", "skip", "fail"},
+		{"pass", "", "", "fail"},
+		{"pass", "why", "fail", "skip"},
+		{"pass", "why", "skip", "skip"},
+		{"pass", "why", "pass", "fail"}, // the list is stale
+		{"fail", "", "fail", "skip"},
+		{"fail", "", "pass", "skip"},
+		{"skip", "", "skip", "skip"},
+	} {
+		if verdict, _ := judge(c.baseline, c.known, Foreign{Outcome: c.outcome}); verdict != c.verdict {
+			t.Errorf("%+v: %s", c, verdict)
+		}
+	}
+}

@@ -1,5 +1,5 @@
-// Command compat runs every client suite of this module and closes with one line: how many cases passed, failed and
-// were skipped. A failed case shows what it printed, a skipped one why.
+// Command compat runs every client suite of this module and closes with a table, client by client and check by check,
+// and one line: how many cases passed, failed and were skipped. A failed case shows what it printed, a skipped one why.
 //
 //	compat [-soak] [-run REGEXP] [PACKAGE...]
 //

@@ -25,16 +25,17 @@ type tally struct{ passed, failed, skipped int }
 type reporter struct {
 	w      io.Writer
 	total  tally
+	table  table
 	output map[string][]string // what a package or a case has printed so far, by caseName
 	parent map[string]bool     // tests that have subtests
 	failed map[string]bool     // packages and tests below which a case has failed
 }
 
 // report reads events until the end, prints a line for each case that passed, the output of those that failed, the
-// reason of those that were skipped, and counts them.
+// reason of those that were skipped, counts them, and closes with a table.
 func report(events io.Reader, w io.Writer) (tally, error) {
 	r := reporter{
-		w: w, output: make(map[string][]string), parent: make(map[string]bool), failed: make(map[string]bool),
+		w: w, table: newTable(), output: make(map[string][]string), parent: make(map[string]bool), failed: make(map[string]bool),
 	}
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 16<<20) // a test may print long lines
@@ -45,6 +46,7 @@ func report(events io.Reader, w io.Writer) (tally, error) {
 		}
 		r.handle(e)
 	}
+	r.table.print(w)
 	return r.total, lines.Err()
 }
 
@@ -58,9 +60,10 @@ func (r *reporter) handle(e event) {
 	case "output", "build-output":
 		if !isNoise(e.Output) {
 			r.output[name] = append(r.output[name], e.Output)
+			r.table.addOutput(caseName(event{Package: e.Package}), e.Output)
 		}
 	case "build-fail":
-		r.total.failed++
+		r.count(name, "fail")
 		r.failed[name] = true
 		r.show("FAIL", name, "does not build")
 	case "pass", "fail", "skip":
@@ -74,18 +77,23 @@ func (r *reporter) finish(e event, name string) {
 	took := fmt.Sprintf("%.1fs", e.Elapsed)
 	switch {
 	case e.Action == "fail" && !r.failed[name]:
-		r.total.failed++
+		r.count(name, e.Action)
 		r.failBelow(e)
 		r.show("FAIL", name, took)
 	case container:
 	case e.Action == "skip":
-		r.total.skipped++
+		r.count(name, e.Action)
 		r.show("SKIP", name, "")
 	case e.Action == "pass":
-		r.total.passed++
+		r.count(name, e.Action)
 		fmt.Fprintf(r.w, "ok    %s (%s)\n", name, took)
 	}
 	delete(r.output, name)
+}
+
+func (r *reporter) count(name, action string) {
+	r.total = r.total.plus(action)
+	r.table.add(name, action)
 }
 
 // failBelow remembers, for everything that holds the case, that its failure has been told.
