@@ -81,7 +81,7 @@ func (b *Broker) open(ctx context.Context) error {
 	if err := b.startNode(ctx); err != nil {
 		return err
 	}
-	handlers := handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Replicas: b.replicas,
+	handlers := handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Quorum: b.quorumStatus, Replicas: b.replicas,
 		Directories: directories{b.store, b.FS}, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
 	b.server = NewServer(ServerOptions{Handle: handlers.Handle, Clock: b.Clock, Logger: b.Logger, Limits: limitsOf(b.Config, b.Memory), Metrics: b.Metrics})
 	return nil

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"weir/cluster/controller"
@@ -38,6 +39,7 @@ type control struct {
 	leases   leases
 	logger   *slog.Logger
 	publish  func(publication)
+	status   *atomic.Pointer[quorum.Status] // for others to read
 
 	lead   quorum.Leadership
 	queue  []*submission
@@ -141,6 +143,7 @@ func (c *control) decide(now time.Time) error {
 // step steps the quorum and takes what came of it.
 func (c *control) step(now time.Time, e quorum.Event) error {
 	out, err := c.quorum.Step(now, e)
+	c.status.Store(c.quorum.Status()) // before anybody hears of what was applied
 	for _, a := range out.Applied {
 		c.applied(a)
 	}

@@ -42,6 +42,7 @@ type Node struct {
 	o           Options
 	image       atomic.Pointer[metadata.Image]
 	epoch       atomic.Int64 // see Registered
+	status      atomic.Pointer[quorum.Status]
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
 	quorum    *quorum.Node
@@ -60,6 +61,7 @@ func New(o Options) *Node {
 	n := &Node{o: o, events: newMailbox[event](), published: newMailbox[publication]()}
 	n.image.Store(metadata.Empty())
 	n.epoch.Store(notRegistered)
+	n.status.Store(&quorum.Status{})
 	return n
 }
 
@@ -72,6 +74,9 @@ func (n *Node) Subscribe(f func(*metadata.Delta, *metadata.Image)) {
 
 // Image is the newest image that is published.
 func (n *Node) Image() *metadata.Image { return n.image.Load() }
+
+// QuorumStatus is where the quorum stood after its last step. It must not be changed; before the first step it is empty.
+func (n *Node) QuorumStatus() *quorum.Status { return n.status.Load() }
 
 // Start opens the metadata log, or founds it, and returns when this broker is registered and unfenced, and the subscribers
 // know. When it fails, or ctx ends, nothing is left running.
@@ -113,6 +118,7 @@ func (n *Node) openQuorum() error {
 	n.control = &control{
 		quorum: q, settings: &n.o.Settings, leases: newLeases(n.o.SessionTimeout), logger: n.o.Logger,
 		publish: func(p publication) { n.published.put(p) },
+		status:  &n.status,
 	}
 	n.publisher = &publisher{self: n.o.Self, incarnation: n.o.Registration.Incarnation, subscribers: n.subscribers, image: &n.image}
 	return nil

@@ -55,7 +55,14 @@ func TestStartRegistersAndUnfences(t *testing.T) {
 	if got := img.Configs.BrokerDefault()["min.insync.replicas"]; got != "1" {
 		t.Errorf("min.insync.replicas of a new cluster is %q", got)
 	}
+	before := n.QuorumStatus()
+	if before.Leader == 0 || before.Term == 0 || before.HighWatermark != img.Index+1 || len(before.Voters) != 1 || before.Voters[0].LogEndOffset != before.HighWatermark {
+		t.Errorf("quorum %+v at index %d", before, img.Index)
+	}
 	ids := submit[controller.AllocateProducerIDsReply](t, n, controller.AllocateProducerIDs{Broker: 1, Epoch: b.Epoch})
+	if got := n.QuorumStatus().HighWatermark; got != before.HighWatermark+1 {
+		t.Errorf("the high watermark is %d after one more entry, and was %d", got, before.HighWatermark)
+	}
 	if ids.Start != 0 || ids.Count != 1000 {
 		t.Errorf("%+v", ids)
 	}

@@ -60,6 +60,8 @@ var apis = table([]API{
 	{Key: 23, Name: "OffsetForLeaderEpoch", Min: 2, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.OffsetForLeaderEpochRequest]},
 	{Key: 35, Name: "DescribeLogDirs", Min: 1, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeLogDirsRequest]},
 	{Key: 37, Name: "CreatePartitions", Min: 0, Max: 3, MaxBytes: maxSmallBytes, newRequest: request[kmsg.CreatePartitionsRequest]},
+	{Key: 46, Name: "ListPartitionReassignments", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListPartitionReassignmentsRequest]},
+	{Key: 55, Name: "DescribeQuorum", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeQuorumRequest]},
 	{Key: 60, Name: "DescribeCluster", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeClusterRequest]},
 	{Key: 61, Name: "DescribeProducers", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeProducersRequest]},
 	{Key: 75, Name: "DescribeTopicPartitions", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeTopicPartitionsRequest]},

@@ -47,6 +47,7 @@ type fixture struct {
 	node     *cluster.Node
 	clock    *clock.Manual
 	handlers *Handlers
+	quorum   QuorumStatus // what the handlers are told
 	stopping chan struct{}
 }
 
@@ -65,7 +66,8 @@ func newFixture(t testing.TB, overrides ...string) *fixture {
 			return testTopicConfig(settings, img, topic)
 		}})
 	f.startNode(settings, replicas)
-	f.handlers = New(Options{Self: self, Image: f.node.Image, Controller: f.node, Replicas: replicas, Directories: testDirectories{f.store}, Config: settings, Clock: f.clock,
+	f.handlers = New(Options{Self: self, Image: f.node.Image, Controller: f.node, Quorum: func() QuorumStatus { return f.quorum }, Replicas: replicas, Directories: testDirectories{f.store},
+		Config: settings, Clock: f.clock,
 		Stopping: f.stopping, Logger: slog.New(slog.DiscardHandler)})
 	return f
 }

@@ -40,6 +40,7 @@ type Options struct {
 	Self        kafka.BrokerID
 	Image       func() *metadata.Image
 	Controller  Controller
+	Quorum      func() QuorumStatus
 	Replicas    *replica.Manager
 	Directories Directories
 	Config      *config.Server
@@ -86,6 +87,8 @@ var table = map[int16]handlerFunc{
 	23: on((*Handlers).offsetForLeaderEpoch),
 	35: on((*Handlers).describeLogDirs),
 	37: on((*Handlers).createPartitions),
+	46: on((*Handlers).listPartitionReassignments),
+	55: on((*Handlers).describeQuorum),
 	60: on((*Handlers).describeCluster),
 	61: on((*Handlers).describeProducers),
 	75: on((*Handlers).describeTopicPartitions),

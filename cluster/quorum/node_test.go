@@ -165,6 +165,21 @@ func TestThreeVoters(t *testing.T) {
 	}
 	w.propose(producerIDs(1000))
 	w.agree(1000)
+	end := int64(first.storage.last()) + 1
+	want := &Status{Leadership: Leadership{Term: first.lead.Term, Leader: first.RaftID(), Ready: true}, HighWatermark: end, Voters: []Replica{{1, end}, {2, end}, {3, end}}}
+	if got := first.Status(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("the leader's status is %+v, want %+v", got, want)
+	}
+	follower := w.nodes[first.RaftID()%3+1]
+	want.Ready = false
+	for i := range want.Voters {
+		if want.Voters[i].RaftID != follower.RaftID() {
+			want.Voters[i].LogEndOffset = -1
+		}
+	}
+	if got := follower.Status(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("a follower's status is %+v, want %+v", got, want)
+	}
 
 	// The leader is cut off with a proposal that nobody else gets: it steps down, the others go on without it.
 	w.cut[first.RaftID()] = true
@@ -263,6 +278,9 @@ func TestMembersChange(t *testing.T) {
 		t.Error("a leader with a learner needs no ticks?")
 	}
 	w.agree(1000)
+	if s := w.nodes[1].Status(); len(s.Learners) != 1 || s.Learners[0].RaftID != 2 || s.Learners[0].LogEndOffset != s.HighWatermark || len(s.Voters) != 1 {
+		t.Errorf("with a learner: %+v", s)
+	}
 	change(raftpb.ConfChangeAddNode)
 	w.propose(producerIDs(2000))
 	w.agree(2000)
