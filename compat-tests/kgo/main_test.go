@@ -2,9 +2,16 @@
 package kgo
 
 import (
+	"os"
 	"testing"
 
 	"weir/compat-tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+// TestMain runs the cases or, as `kgo.test member BOOTSTRAP TOPIC GROUP`, a member of a group that a case can kill.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 5 && os.Args[1] == memberCommand {
+		runMember(os.Args[2], os.Args[3], os.Args[4])
+	}
+	harness.Main(m)
+}

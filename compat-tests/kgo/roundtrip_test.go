@@ -23,7 +23,7 @@ var codecs = map[string]kgo.CompressionCodec{
 
 // Whatever is sent comes back as it was: with every codec, keys and values that are null, empty, text or not, headers,
 // and timestamps.
-func TestRecordsComeBackAsTheyWere(t *testing.T) {
+func TestHeadersNullsAndCodecs(t *testing.T) {
 	broker := harness.Shared(t)
 	for name, codec := range codecs {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func equalBytes(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b
 
 func TestAcks(t *testing.T) {
 	broker := harness.Shared(t)
-	for name, acks := range map[string]kgo.Acks{"all": kgo.AllISRAcks(), "leader": kgo.LeaderAck(), "none": kgo.NoAck()} {
+	for name, acks := range map[string]kgo.Acks{"acks=all": kgo.AllISRAcks(), "acks=1": kgo.LeaderAck(), "acks=0": kgo.NoAck()} {
 		t.Run(name, func(t *testing.T) {
 			topic := broker.Topic(t, 1)
 			client := broker.Client(t, kgo.RequiredAcks(acks), kgo.DisableIdempotentWrite(), kgo.DefaultProduceTopic(topic))
