@@ -46,9 +46,10 @@ type Options struct {
 	FlushNeeded func(*Log)
 	Failed      func(*Log, error)
 
-	files  *fileCache // of the Store; nil for one of its own
-	data   *dataDir   // of the Store, nil without
-	noSync bool       // the policy FsyncNever: a sync does nothing
+	files        *fileCache    // of the Store; nil for one of its own
+	data         *dataDir      // of the Store, nil without
+	expirationMs *atomic.Int64 // of producers, as the Store has it now; nil for ProducerExpirationMs
+	noSync       bool          // the policy FsyncNever: a sync does nothing
 }
 
 // Log is one replica's log. See the package's documentation for locks and invariants.
@@ -222,6 +223,7 @@ func (l *Log) ActiveProducers() []ProducerState {
 func (l *Log) expireProducers(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.mu.producers.expirationMs = l.opts.expirationMs.Load()
 	l.mu.producers.Expire(now.UnixMilli())
 }
 

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"weir/internal/clock"
 	"weir/internal/kafka"
@@ -43,8 +45,9 @@ func newLog(o Options) *Log {
 	if o.Config == (Config{}) {
 		o.Config = DefaultConfig()
 	}
-	if o.ProducerExpirationMs == 0 {
-		o.ProducerExpirationMs = defaultProducerExpirationMs
+	if o.expirationMs == nil {
+		o.expirationMs = new(atomic.Int64)
+		o.expirationMs.Store(cmp.Or(o.ProducerExpirationMs, defaultProducerExpirationMs))
 	}
 	if o.files == nil {
 		o.files = newFileCache(o.FS, ownFileCacheSize)

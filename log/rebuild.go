@@ -62,7 +62,7 @@ func (s *segment) rebuildIndexesLocked() error {
 // producersBefore is the producers' state where a segment begins: from the snapshot made there, or else from all batches
 // before it.
 func (l *Log) producersBefore(s *segment) (*ProducerStates, error) {
-	states := NewProducerStates(l.tp, l.opts.ProducerExpirationMs)
+	states := NewProducerStates(l.tp, l.opts.expirationMs.Load())
 	path := s.path(snapshotSuffix)
 	err := ReadProducerSnapshot(l.fs, path, states, s.baseOffset, 0)
 	if err == nil || !errors.As(err, new(ErrBrokenFile)) && !errors.Is(err, fs.ErrNotExist) {

@@ -45,7 +45,7 @@ func (l *Log) recover(bases []int64) error {
 	if err := l.openEpochsLocked(); err != nil {
 		return err
 	}
-	l.mu.producers = NewProducerStates(l.tp, l.opts.ProducerExpirationMs)
+	l.mu.producers = NewProducerStates(l.tp, l.opts.expirationMs.Load())
 	if len(bases) == 0 {
 		return l.beginLocked()
 	}

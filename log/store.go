@@ -40,7 +40,7 @@ type StoreOptions struct {
 	CheckpointInterval     time.Duration // log.flush.offset.checkpoint.interval.ms; 0 for 1 min
 	HighWatermarkInterval  time.Duration // replica.high.watermark.checkpoint.interval.ms; 0 for 5 s
 	RetentionCheckInterval time.Duration // log.retention.check.interval.ms; 0 for 5 min
-	ProducerExpirationMs   int64         // producer.id.expiration.ms; 0 for a day
+	ProducerExpirationMs   int64         // producer.id.expiration.ms until SetProducerExpiration; 0 for a day
 
 	DefaultConfig Config       // of logs found at start, until SetConfig; zero for DefaultConfig()
 	OpenFiles     int          // how many segment files are kept open; 0 for 500
@@ -72,7 +72,8 @@ type Store struct {
 	tasks     *Tasks
 	events    chan Event
 
-	brokerEpoch atomic.Int64
+	brokerEpoch          atomic.Int64
+	producerExpirationMs atomic.Int64
 
 	creating sync.Mutex // held while a log is made or deleted; before mu
 
@@ -234,11 +235,13 @@ func (s *Store) chooseDirLocked() (*dataDir, error) {
 func (s *Store) logOptions(d *dataDir, path string, tp kafka.TopicPartition, id kafka.TopicID, c Config) Options {
 	return Options{
 		FS: s.fs, Clock: s.clock, Dir: path, TP: tp, TopicID: id, Config: c, Logger: s.logger,
-		ProducerExpirationMs: s.opts.ProducerExpirationMs,
-		FlushNeeded:          s.flushNeeded, Failed: s.logFailed,
-		files: s.files, data: d, noSync: s.opts.FsyncPolicy == FsyncNever,
+		FlushNeeded: s.flushNeeded, Failed: s.logFailed,
+		files: s.files, data: d, expirationMs: &s.producerExpirationMs, noSync: s.opts.FsyncPolicy == FsyncNever,
 	}
 }
+
+// SetProducerExpiration changes producer.id.expiration.ms; logs follow it when they next look for producers to forget.
+func (s *Store) SetProducerExpiration(ms int64) { s.producerExpirationMs.Store(ms) }
 
 // flushNeeded has a log flushed out of turn. If the tasks have so much to do already, the next tick does it.
 func (s *Store) flushNeeded(l *Log) {

@@ -60,6 +60,7 @@ func newStore(o StoreOptions) *Store {
 		files: newFileCache(o.FS, o.OpenFiles), events: make(chan Event, eventQueue),
 	}
 	s.brokerEpoch.Store(int64(noBrokerEpoch))
+	s.producerExpirationMs.Store(cmp.Or(o.ProducerExpirationMs, defaultProducerExpirationMs))
 	s.mu.logs = map[kafka.TopicPartition]*Log{}
 	s.mu.broken = map[kafka.TopicPartition]brokenLog{}
 	for _, path := range o.Dirs {

@@ -59,6 +59,20 @@ func TestTasksForgetSilentProducers(t *testing.T) {
 	if !equal(ids(), []int64{4, 6}) { // 4 has an open transaction
 		t.Errorf("after an hour: %d", ids())
 	}
+	s.SetProducerExpiration(50 * time.Minute.Milliseconds())
+	tick(20 * time.Minute)
+	if !equal(ids(), []int64{4}) {
+		t.Errorf("after 51 minutes, when 50 are enough: %d", ids())
+	}
+	appendTest(t, createTest(t, s, partition(1)), batchSpec{producer: 7, timestamp: logStart.Add(81 * time.Minute).UnixMilli()})
+	tick(49 * time.Minute)
+	if got := s.Log(partition(1)).ActiveProducers(); len(got) != 1 {
+		t.Errorf("a log that was made later has %+v", got)
+	}
+	tick(10 * time.Minute)
+	if got := s.Log(partition(1)).ActiveProducers(); len(got) != 0 {
+		t.Errorf("a log that was made later keeps %+v", got)
+	}
 }
 
 // High watermarks are written every few seconds, and only if one changed.
