@@ -30,7 +30,7 @@ func ValidateBroker(configs map[string]string, perBroker bool) error {
 	}
 	for _, d := range brokerOrder {
 		for _, name := range sorted {
-			if baseName(name) == d.Name {
+			if baseName(name) == d.Name && d.Mode != ReadOnly { // with a listener's prefix Kafka takes any value of those
 				if err := d.checkDynamic(configs[name]); err != nil {
 					return kafka.Errorf(kafka.InvalidRequest, "%s", err)
 				}
@@ -46,9 +46,9 @@ func ValidateBroker(configs map[string]string, perBroker bool) error {
 // isFixed finds what only a restart changes. Under a listener's prefix Kafka lets everything pass.
 func isFixed(name string, d *Def) bool { return d.Name == name && d.Mode == ReadOnly }
 
-// lacksListener finds what a broker has one of for each listener, never one for all.
+// lacksListener finds keys and certificates: a broker has one of each for a listener, never one for all.
 func lacksListener(name string, d *Def) bool {
-	return d.Name == name && d.Mode == PerBroker && strings.HasPrefix(name, "ssl.")
+	return d.Name == name && (strings.HasPrefix(name, "ssl.keystore.") || strings.HasPrefix(name, "ssl.truststore.") || name == "ssl.key.password")
 }
 
 // isPerBroker finds what cannot be the same for all brokers.
@@ -78,6 +78,8 @@ func crossCheckBroker(configs map[string]string) error {
 		{"log.roll.ms", "log.roll.ms must be greater than or equal to 1", func(n int64) bool { return n < 1 }},
 		{"log.roll.jitter.ms", "log.roll.jitter.ms must be greater than or equal to 0", func(n int64) bool { return n < 0 }},
 		{"log.retention.ms", "log.retention.ms must be unlimited (-1) or, greater than or equal to 1", func(n int64) bool { return n == 0 }},
+		{"max.connections.per.ip", "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+			func(n int64) bool { return n == 0 && configs["max.connections.per.ip.overrides"] == "" }},
 	} {
 		if n, ok := javaInteger(javaTrim(configs[c.name]), 64); ok && c.refused(n) {
 			return kafka.Errorf(kafka.InvalidRequest, "requirement failed: %s", c.requirement)

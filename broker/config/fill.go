@@ -104,8 +104,9 @@ func (s *Server) fillCoordinators() {
 
 // Dynamic is what may change at run time for a broker, besides what topics have.
 type Dynamic struct {
-	MaxConnections      int32 // the lower of Kafka's setting and Weir's, as for the next
-	MaxConnectionsPerIP int32
+	MaxConnections         int32 // the lower of Kafka's setting and Weir's, as for the next
+	MaxConnectionsPerIP    int32
+	MaxListenerConnections map[string]int32 // by the names of those listeners that have a limit of their own
 
 	ProducerIDExpiration  time.Duration
 	VerifyTransactions    bool
@@ -124,8 +125,9 @@ func (s *Server) Dynamic(brokerDefault, broker map[string]string) Dynamic {
 		return v
 	}
 	return Dynamic{
-		MaxConnections:      int32(min(get("max.connections").num, get("weir.limit.connections").num)),
-		MaxConnectionsPerIP: int32(min(get("max.connections.per.ip").num, get("weir.limit.connections.per.ip").num)),
+		MaxConnections:         int32(min(get("max.connections").num, get("weir.limit.connections").num)),
+		MaxConnectionsPerIP:    int32(min(get("max.connections.per.ip").num, get("weir.limit.connections.per.ip").num)),
+		MaxListenerConnections: l.maxListenerConnections(),
 
 		ProducerIDExpiration:  durationOf(get("producer.id.expiration.ms").num, time.Millisecond),
 		VerifyTransactions:    get("transaction.partition.verification.enable").num == 1,
@@ -135,6 +137,21 @@ func (s *Server) Dynamic(brokerDefault, broker map[string]string) Dynamic {
 		CleanerThreads:        int32(get("log.cleaner.threads").num),
 		CleanerBytesPerSecond: get("log.cleaner.io.max.bytes.per.second").dbl,
 	}
+}
+
+func (l layers) maxListenerConnections() map[string]int32 {
+	if l.static == nil {
+		return nil
+	}
+	limits := make(map[string]int32)
+	for _, listener := range l.static.Listeners {
+		name := "listener.name." + strings.ToLower(listener.Name) + ".max.connections"
+		if _, set := l.brokerRaw(name); set {
+			v, _ := l.brokerValue(name)
+			limits[listener.Name] = int32(v.num)
+		}
+	}
+	return limits
 }
 
 func (s *Server) bool(name string) bool   { return s.value(name).num == 1 }

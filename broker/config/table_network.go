@@ -2,11 +2,11 @@ package config
 
 // networkTable: sockets, listeners and what bounds them.
 var networkTable = []Def{
-	{Name: "listeners", Type: List, Null: true, Valid: listOf{nonEmpty: true}, Mode: PerBroker,
+	{Name: "listeners", Type: List, Null: true, Valid: listOf{nonEmpty: true},
 		Doc: "Addresses to accept connections on, as NAME://host:port. An empty host binds every interface. Unset, Weir listens on loopback only, port 9092."},
 	{Name: "advertised.listeners", Type: List, Null: true, Valid: listOf{nonEmpty: true},
 		Doc: "Addresses given to clients, as NAME://host:port, for those listeners whose own address a client cannot dial. Unset, the listener's own address, or the host name for one that binds every interface."},
-	{Name: "listener.security.protocol.map", Type: String, Default: "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", Mode: PerBroker,
+	{Name: "listener.security.protocol.map", Type: String, Default: "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
 		Doc: "Which security protocol each listener name speaks, as NAME:PROTOCOL."},
 	{Name: "early.start.listeners", Type: List, Null: true, Valid: listOf{}, Stance: Accept,
 		Doc: "Listeners that open before the authorizer is ready; Weir opens all at one time."},
@@ -27,7 +27,7 @@ var networkTable = []Def{
 	{Name: "socket.connection.setup.timeout.max.ms", Type: Long, Default: "30000", Stance: Accept,
 		Doc: "How long a connection to another node may take to come about, after many attempts."},
 	{Name: "max.connections", Type: Int, Default: "2147483647", Valid: atLeast(0), Mode: ClusterWide,
-		Doc: "Largest number of connections at a time. weir.limit.connections applies as well; the lower counts."},
+		Doc: "Largest number of connections at a time, of all listeners for clients. weir.limit.connections applies as well; the lower counts. listener.name.<listener>.max.connections bounds one listener."},
 	{Name: "max.connections.per.ip", Type: Int, Default: "2147483647", Valid: atLeast(0), Mode: ClusterWide,
 		Doc: "Largest number of connections from one address at a time. weir.limit.connections.per.ip applies as well; the lower counts."},
 	{Name: "max.connections.per.ip.overrides", Type: String, Mode: ClusterWide, Stance: Accept,

@@ -162,6 +162,7 @@ type AllocateProducerIDsReply struct {
 
 // AlterConfigs replaces the whole configuration of resources: a key that is not named is removed.
 type AlterConfigs struct {
+	Broker       kafka.BrokerID // that took the request: the only single broker that it can be about
 	Resources    []ConfigReplacement
 	ValidateOnly bool
 }
@@ -174,6 +175,7 @@ type ConfigReplacement struct {
 
 // IncrementalAlterConfigs changes single keys of resources.
 type IncrementalAlterConfigs struct {
+	Broker       kafka.BrokerID // as in AlterConfigs
 	Resources    []ConfigChange
 	ValidateOnly bool
 }

@@ -19,7 +19,7 @@ func (d *decision) alterConfigs(c AlterConfigs) Reply {
 		times[r.Resource]++
 	}
 	for _, r := range c.Resources {
-		err := checkConfigRequest(r.Resource, times, len(r.Configs), func(i int) (string, bool) {
+		err := checkConfigRequest(c.Broker, r.Resource, times, len(r.Configs), func(i int) (string, bool) {
 			return r.Configs[i].Name, r.Configs[i].Value == nil
 		})
 		if err == nil {
@@ -42,7 +42,7 @@ func (d *decision) incrementalAlterConfigs(c IncrementalAlterConfigs) Reply {
 		times[r.Resource]++
 	}
 	for _, r := range c.Resources {
-		err := checkConfigRequest(r.Resource, times, len(r.Ops), func(i int) (string, bool) {
+		err := checkConfigRequest(c.Broker, r.Resource, times, len(r.Ops), func(i int) (string, bool) {
 			return r.Ops[i].Name, r.Ops[i].Value == nil && r.Ops[i].Op != OpDelete
 		})
 		var wanted map[string]string
@@ -66,8 +66,8 @@ func altered(resource metadata.ConfigResource, err error) AlteredResource {
 }
 
 // checkConfigRequest checks what can be said of one resource of a request without knowing its configuration. item returns
-// the i-th key and whether its value is missing.
-func checkConfigRequest(resource metadata.ConfigResource, times map[metadata.ConfigResource]int, n int, item func(i int) (string, bool)) error {
+// the i-th key and whether its value is missing; broker is who took the request.
+func checkConfigRequest(broker kafka.BrokerID, resource metadata.ConfigResource, times map[metadata.ConfigResource]int, n int, item func(i int) (string, bool)) error {
 	if times[resource] > 1 {
 		return kafka.Errorf(kafka.InvalidRequest, "Each resource must appear at most once.")
 	}
@@ -87,10 +87,27 @@ func checkConfigRequest(resource metadata.ConfigResource, times map[metadata.Con
 		return kafka.Errorf(kafka.InvalidRequest, "Null value not supported for : %s", strings.Join(nulls, ", "))
 	}
 	switch resource.Type {
-	case metadata.TopicResource, metadata.BrokerResource:
+	case metadata.TopicResource:
 		return nil
+	case metadata.BrokerResource:
+		return checkBrokerName(resource.Name, broker)
 	}
 	return kafka.Errorf(kafka.InvalidRequest, "Unknown resource type %d", resource.Type)
+}
+
+// checkBrokerName checks the name of a broker resource: empty for all brokers, or the id of the broker that took the
+// request, since only that one knows what it can do.
+func checkBrokerName(name string, broker kafka.BrokerID) error {
+	if name == "" {
+		return nil
+	}
+	switch id, err := strconv.ParseInt(name, 10, 32); {
+	case err != nil:
+		return kafka.Errorf(kafka.InvalidRequest, "Node id must be an integer, but it is: %s", name)
+	case kafka.BrokerID(id) != broker:
+		return kafka.Errorf(kafka.InvalidRequest, "Unexpected broker id, expected %d, but received %s", broker, name)
+	}
+	return nil
 }
 
 // replaceConfigs makes wanted the whole configuration of a resource.
@@ -138,11 +155,7 @@ func (d *decision) checkTopicConfigs(name string, wanted map[string]string) erro
 // checkBrokerConfigs checks the configuration of one broker or of all (name is empty). With ELR, min.insync.replicas is a
 // fact of the whole cluster (KIP-966).
 func (d *decision) checkBrokerConfigs(name string, wanted, current map[string]string) error {
-	id, err := strconv.ParseInt(name, 10, 32)
-	if name != "" && err != nil {
-		return kafka.Errorf(kafka.InvalidRequest, "Node id must be an integer, but it is: %s", name)
-	}
-	if err := checkDynamic(wanted, name != ""); err != nil {
+	if err := config.ValidateBroker(wanted, name != ""); err != nil {
 		return err
 	}
 	was, hadMinISR := current[minInSyncReplicas]
@@ -155,37 +168,6 @@ func (d *decision) checkBrokerConfigs(name string, wanted, current map[string]st
 	}
 	if hadMinISR != hasMinISR || was != is {
 		return kafka.Errorf(kafka.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
-	}
-	if _, known := d.img.Brokers.ByID(kafka.BrokerID(id)); !known {
-		return kafka.Errorf(kafka.BrokerIDNotRegistered, "No broker with id %d found.", id)
-	}
-	return nil
-}
-
-// checkDynamic refuses what cannot change while brokers run, and values that no broker would take. Names that no table has
-// pass: they may be a plug-in's. Kafka's code for all of it is INVALID_REQUEST (KAFKA-13609).
-func checkDynamic(wanted map[string]string, perBroker bool) error {
-	var fixed, single []string
-	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		switch def, known := config.LookupBroker(key); {
-		case known && def.Mode == config.ReadOnly:
-			fixed = append(fixed, key)
-		case known && def.Mode == config.PerBroker && !perBroker:
-			single = append(single, key)
-		}
-	}
-	if fixed != nil {
-		return kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs dynamically: [%s]", strings.Join(fixed, ", "))
-	}
-	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		if def, known := config.LookupBroker(key); known {
-			if err := def.Check(wanted[key]); err != nil {
-				return kafka.Errorf(kafka.InvalidRequest, "%s", err)
-			}
-		}
-	}
-	if single != nil {
-		return kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs at default cluster level, broker id must be specified: [%s]", strings.Join(single, ", "))
 	}
 	return nil
 }

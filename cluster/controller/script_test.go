@@ -292,8 +292,8 @@ func (w *world) ref(ws words) (ref TopicRef) {
 }
 
 func alterCommand(verb string, items []string, validate bool) Command {
-	full := AlterConfigs{ValidateOnly: validate}
-	incremental := IncrementalAlterConfigs{ValidateOnly: validate}
+	full := AlterConfigs{Broker: 1, ValidateOnly: validate}
+	incremental := IncrementalAlterConfigs{Broker: 1, ValidateOnly: validate}
 	for _, item := range items {
 		ws := parseWords(item)
 		typ, name, _ := strings.Cut(ws.name, ":")
