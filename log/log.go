@@ -129,6 +129,9 @@ func (l *Log) DurableEndOffset() int64 { return l.recoveryPoint.Load() }
 // Size is the number of bytes in the log's segments.
 func (l *Log) Size() int64 { return l.segments.Load().size() }
 
+// SegmentCount is the number of the log's segments.
+func (l *Log) SegmentCount() int { return len(l.segments.Load().all) }
+
 // Config returns what is in force.
 func (l *Log) Config() Config { return *l.config.Load() }
 

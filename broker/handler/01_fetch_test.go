@@ -104,6 +104,24 @@ func TestFetchWaitsUntilEnoughBytesCame(t *testing.T) {
 	}
 }
 
+func TestFetchIsCountedOnceHoweverOftenItLooks(t *testing.T) {
+	f := newFixture(t)
+	f.createTopic("t", 2)
+	c, producer := f.client(), f.client()
+	size := int64(recordsSize(t))
+	req := fetchRequest(int32(size), 1000, fetchPartitionOf{topic: "t", partition: 1})
+	replies := c.fetchWaiting(fetchVersion, req)
+	producer.call(9, produceRequestTo(1, topicRecords{"t", 1, records(t, 1, 100)}))
+	answer(t, fetchVersion, req, <-replies)
+	refused := fetchRequest(0, 0, fetchPartitionOf{topic: "t"}, fetchPartitionOf{topic: "t", partition: 1}, fetchPartitionOf{topic: "t", partition: 7})
+	refused.ReplicaID = 2 // which follows neither
+	c.call(fetchVersion, refused)
+	counts, _ := f.handlers.Replicas.Traffic()
+	if got := counts["t"]; got.FetchRequests != 3 || got.BytesOut != size || got.BytesIn != size || got.ProduceRequests != 1 || got.FailedFetchRequests != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestFetchAnswersWhatThereIsAfterMaxWait(t *testing.T) {
 	f := newFixture(t)
 	f.createTopic("t", 1)

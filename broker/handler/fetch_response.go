@@ -34,7 +34,24 @@ func (f *fetch) response(r *Request, ctx *fetchContext) *protocol.FetchResponse 
 		return resp
 	}
 	f.addTopics(reply)
+	f.count()
 	return resp
+}
+
+// count tells the partitions what they are answered with.
+func (f *fetch) count() {
+	consumer := fetcher(f.req) < 0
+	for i := range f.rows {
+		row := &f.rows[i]
+		if row.partition == nil {
+			continue
+		}
+		bytes := 0
+		if consumer {
+			bytes = row.result.Records.Len()
+		}
+		row.partition.CountFetch(bytes, row.err)
+	}
 }
 
 // addTopics adds the partitions that are told. Those that are not have no records to be released.

@@ -52,9 +52,11 @@ func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
 	r.rules.ProduceVersion, r.rules.TopicPartition = r.Version, p.tp
 	v, err := r.validate()
 	if err != nil {
+		p.traffic.appended(len(r.Records), 0, err)
 		return AppendResult{}, err
 	}
 	result, commit, due, err := p.append(r, v)
+	p.traffic.appended(len(r.Records), result.LastOffset-result.BaseOffset+1, err)
 	if err != nil {
 		return AppendResult{}, err
 	}

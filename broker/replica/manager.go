@@ -37,7 +37,8 @@ type Options struct {
 // one goroutine; look-ups take no lock.
 type Manager struct {
 	Options
-	view atomic.Pointer[view]
+	view     atomic.Pointer[view]
+	traffics traffics
 }
 
 // view is immutable; Apply puts another in its place.
@@ -58,6 +59,12 @@ func (m *Manager) Partition(tp kafka.TopicPartition) *Partition { return m.view.
 
 // Offline reports whether this broker has a replica that it cannot use: its directory failed, or its log is corrupt.
 func (m *Manager) Offline(tp kafka.TopicPartition) bool { return m.view.Load().offline[tp] != nil }
+
+// Counts returns how many partitions are on this broker, and how many of its replicas it cannot use.
+func (m *Manager) Counts() (partitions, offline int) {
+	v := m.view.Load()
+	return len(v.partitions), len(v.offline)
+}
 
 // All returns every partition, sorted by topic and number.
 func (m *Manager) All() []*Partition {
@@ -91,10 +98,7 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 
 // remove deletes a replica on positive evidence: a record that removed the topic, or moved the replica away (R33).
 func (m *Manager) remove(next *view, p metadata.LocalPartition) {
-	if partition := next.partitions[p.TopicPartition]; partition != nil {
-		partition.close()
-		delete(next.partitions, p.TopicPartition)
-	}
+	m.drop(next, p.TopicPartition)
 	delete(next.offline, p.TopicPartition)
 	if l := m.Logs.Log(p.TopicPartition); l != nil && l.TopicID() == p.TopicID {
 		if err := m.Logs.Delete(p.TopicPartition); err != nil {
@@ -113,6 +117,7 @@ func (m *Manager) assign(next *view, p metadata.LocalPartition, img *metadata.Im
 			return
 		}
 		partition = newPartition(p.TopicPartition, p.TopicID, m.Self, l, m.Logs, m.FsyncPolicy, config)
+		partition.traffic = m.traffics.join(p.Topic)
 		next.partitions[p.TopicPartition] = partition
 		delete(next.offline, p.TopicPartition)
 	}
@@ -123,11 +128,16 @@ func (m *Manager) assign(next *view, p metadata.LocalPartition, img *metadata.Im
 
 func (m *Manager) offline(next *view, p metadata.LocalPartition, err error) {
 	m.Logger.Error("a partition is offline", "partition", p.TopicPartition, "error", err)
-	if partition := next.partitions[p.TopicPartition]; partition != nil {
-		partition.close()
-		delete(next.partitions, p.TopicPartition)
-	}
+	m.drop(next, p.TopicPartition)
 	next.offline[p.TopicPartition] = err
+}
+
+func (m *Manager) drop(next *view, tp kafka.TopicPartition) {
+	if partition := next.partitions[tp]; partition != nil {
+		partition.close()
+		delete(next.partitions, tp)
+		m.traffics.leave(tp.Topic)
+	}
 }
 
 // open finds or makes the log of a replica. A log of an earlier topic of that name is set aside, never deleted: that it

@@ -28,12 +28,13 @@ type leadership struct {
 
 // Partition is one replica on this broker.
 type Partition struct {
-	tp     kafka.TopicPartition
-	id     kafka.TopicID
-	self   kafka.BrokerID
-	log    *log.Log
-	store  Store
-	policy log.FsyncPolicy
+	tp      kafka.TopicPartition
+	id      kafka.TopicID
+	self    kafka.BrokerID
+	log     *log.Log
+	store   Store
+	policy  log.FsyncPolicy
+	traffic *Traffic // of the topic
 
 	config     atomic.Pointer[TopicConfig]
 	leadership atomic.Pointer[leadership]
