@@ -112,7 +112,7 @@ Later places win:
    underscore, three a hyphen. ` + "`KAFKA_CFG_…`" + ` means the same, ` + "`WEIR_FSYNC_POLICY`" + ` is weir.fsync.policy, ` + "`CLUSTER_ID`" + ` names a new
    cluster and ` + "`KAFKA_LOG4J_ROOT_LOGLEVEL`" + ` sets the level of the log;
 4. ` + "`--override name=value`" + `;
-5. ` + "`--listen`" + ` (listeners) and ` + "`--data-dir`" + ` (log.dirs).
+5. ` + "`--listen`" + ` (listeners), ` + "`--data-dir`" + ` (log.dirs) and ` + "`--http`" + ` (weir.http.listeners).
 
 A value that will not do stops the start with exit code 2 and one line that names its place, its value and what is
 allowed. A name that nobody knows is named in a warning and ignored, and so is one that has no effect in Weir. Empty

@@ -21,6 +21,7 @@ type Inputs struct {
 	Overrides []string // of --override, each name=value
 	Listen    string   // of --listen: addresses as host:port or NAME://host:port, separated by commas
 	DataDir   string   // of --data-dir: directories separated by commas
+	HTTP      string   // of --http: addresses as host:port, separated by commas
 	Host      Host
 }
 
@@ -136,6 +137,9 @@ func (b *builder) collect() error {
 	if b.in.DataDir != "" {
 		b.settings["log.dirs"] = Setting{"log.dirs", b.in.DataDir, Origin{Kind: FromFlag, Name: "--data-dir"}}
 	}
+	if b.in.HTTP != "" {
+		b.settings["weir.http.listeners"] = Setting{"weir.http.listeners", b.in.HTTP, Origin{Kind: FromFlag, Name: "--http"}}
+	}
 	return nil
 }
 
@@ -203,6 +207,7 @@ func (b *builder) derive() {
 	b.identity()
 	b.dirs()
 	b.listeners()
+	b.http()
 	b.quorum()
 	b.describe()
 	b.server.LogLevel = logLevel(lookupEnv(b.in.Env, "KAFKA_LOG4J_ROOT_LOGLEVEL"))

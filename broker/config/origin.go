@@ -21,7 +21,7 @@ const (
 	FromFile     OriginKind = 1 // server.properties
 	FromEnv      OriginKind = 2 // KAFKA_*, WEIR_*
 	FromOverride OriginKind = 3 // --override
-	FromFlag     OriginKind = 4 // --listen, --data-dir
+	FromFlag     OriginKind = 4 // --listen, --data-dir, --http
 )
 
 // String gives what leads the operator there: server.properties:12, KAFKA_LISTENERS, --listen.

@@ -23,6 +23,7 @@ type Server struct {
 	InterBrokerListener string   // empty: brokers talk on a peer listener of their own, at PeerPort
 	ControllerListeners []string // names; empty as above
 	PeerPort            uint16   // 0: any
+	HTTPListeners       []string // host:port; empty: none
 
 	DataDirs    []string // at least one, as they were written
 	MetadataDir string

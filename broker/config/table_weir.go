@@ -13,6 +13,8 @@ var weirTable = []Def{
 		Doc: "Port of the listener that brokers talk over where no Kafka listener is set for that; 0 takes any free one."},
 	{Name: "weir.broker.self.fence", Type: Boolean, Default: "false",
 		Doc: "Whether a broker that has lost contact with the controller stops serving its partitions at once instead of until it hears of a new leader."},
+	{Name: "weir.http.listeners", Type: List, Default: "",
+		Doc: "Where metrics for Prometheus (/metrics), health (/healthz, /readyz) and profiles (/debug/pprof) are served, as host:port, ...; nowhere if empty. Port 0 takes any free one."},
 	{Name: "weir.limit.inflight.bytes", Type: Long, Default: "0", Valid: atLeast(0),
 		Doc: "Bytes of all requests being read or worked on; readers wait above it. 0 is a quarter of the memory that the process may use."},
 	{Name: "weir.limit.frame.read.ms", Type: Int, Default: "30000", Valid: atLeast(1),
