@@ -1,0 +1,157 @@
+package broker
+
+import (
+	"net"
+	"strconv"
+
+	"weir/broker/handler"
+	"weir/broker/replica"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// Stats is what a broker knows of itself and its cluster at one moment, beyond what Options.Metrics counts. In a cluster
+// each thing is told by one broker: a partition by its leader, the cluster and partitions without a leader by the active
+// controller. So sums over all brokers are right.
+type Stats struct {
+	Self       kafka.BrokerID
+	Controller *ControllerStats // nil where this broker is not the active controller
+	Quorum     handler.QuorumStatus
+
+	Partitions []PartitionStats // those that this broker tells of, in the order of topics' names
+	Logs       []LogStats       // its replicas, in the same order
+	Replicas   int              // how many these are, with those that cannot be used
+	Offline    int              // replicas that cannot be used: their directory failed
+
+	Traffic    map[string]replica.TrafficCounts // by topic
+	AllTraffic replica.TrafficCounts            // of all topics since the broker started
+
+	Groups []GroupStats // groups that this broker coordinates
+}
+
+// ControllerStats is what the active controller knows of the cluster.
+type ControllerStats struct {
+	Brokers      []BrokerAddress // that are alive
+	Topics       []TopicStats    // in the order of their names
+	Partitions   int
+	Leaderless   int // partitions without a leader
+	NotPreferred int // partitions that are not led by the first of their replicas, the leaderless among them
+}
+
+// BrokerAddress is where a broker is reached, by its first listener.
+type BrokerAddress struct {
+	ID      kafka.BrokerID
+	Address string // host:port
+}
+
+// TopicStats is a topic's size.
+type TopicStats struct {
+	Name       string
+	Partitions int
+}
+
+// PartitionStats is the state of a partition.
+type PartitionStats struct {
+	Topic     string
+	Partition int32
+	Leader    kafka.BrokerID // this broker, or NoBroker
+	Preferred bool           // the leader is the first of the replicas
+	Replicas  int
+	InSync    int
+	MinInSync int   // min.insync.replicas, or the number of replicas where these are fewer; 0 without a leader
+	Start     int64 // first offset; -1 without a leader
+	End       int64 // offset (exclusive) up to which consumers may read; -1 without a leader
+}
+
+// LogStats is the state of a replica's log.
+type LogStats struct {
+	Topic      string
+	Partition  int32
+	Start, End int64 // offsets; the end is exclusive
+	Size       int64 // bytes
+	Segments   int
+}
+
+// GroupStats is a group as its coordinator knows it.
+type GroupStats struct {
+	ID      string
+	State   string // Kafka's name of it, such as Stable
+	Members int
+	Offsets []GroupOffset
+}
+
+// GroupOffset is what a group has committed for a partition.
+type GroupOffset struct {
+	Topic     string
+	Partition int32
+	Offset    int64 // of the next record to consume
+}
+
+// Stats takes a snapshot. It holds no lock over more than a few additions, and takes milliseconds for ten thousand
+// partitions. It may be called from Open on, at any time, by anybody.
+func (b *Broker) Stats() *Stats {
+	img := b.node.Image()
+	s := &Stats{Self: b.Config.NodeID, Quorum: b.quorumStatus()}
+	var c *ControllerStats
+	if s.Quorum.Leader == s.Self {
+		c = controllerStats(img)
+		s.Controller = c
+	}
+	for t := range img.Topics.All() {
+		if c != nil {
+			c.Topics = append(c.Topics, TopicStats{t.Name, len(t.Partitions)})
+		}
+		for i := range t.Partitions {
+			b.addPartition(s, t, int32(i))
+		}
+	}
+	partitions, offline := b.replicas.Counts()
+	s.Replicas, s.Offline = partitions+offline, offline
+	s.Traffic, s.AllTraffic = b.replicas.Traffic()
+	return s
+}
+
+func controllerStats(img *metadata.Image) *ControllerStats {
+	c := &ControllerStats{Partitions: img.Topics.PartitionCount()}
+	for br := range img.Brokers.All() {
+		if br.Fenced {
+			continue
+		}
+		address := ""
+		if len(br.Listeners) > 0 {
+			address = net.JoinHostPort(br.Listeners[0].Host, strconv.Itoa(int(br.Listeners[0].Port)))
+		}
+		c.Brokers = append(c.Brokers, BrokerAddress{br.ID, address})
+	}
+	return c
+}
+
+// addPartition adds what this broker has to tell of a partition.
+func (b *Broker) addPartition(s *Stats, t *metadata.Topic, number int32) {
+	r := &t.Partitions[number]
+	out := PartitionStats{Topic: t.Name, Partition: number, Leader: r.Leader, Replicas: len(r.Replicas), InSync: len(r.ISR), Start: -1, End: -1}
+	out.Preferred = len(r.Replicas) > 0 && r.Leader == r.Replicas[0]
+	tells := false
+	if c := s.Controller; c != nil {
+		tells = r.Leader == kafka.NoBroker
+		if tells {
+			c.Leaderless++
+		}
+		if !out.Preferred {
+			c.NotPreferred++
+		}
+	}
+	p := b.replicas.Partition(kafka.TopicPartition{Topic: t.Name, Partition: number})
+	if p != nil && p.TopicID() == t.ID {
+		l := p.Log()
+		s.Logs = append(s.Logs, LogStats{Topic: t.Name, Partition: number, Start: l.StartOffset(), End: l.EndOffset(), Size: l.Size(), Segments: l.SegmentCount()})
+		if r.Leader == s.Self {
+			tells = true
+			out.MinInSync = min(p.Config().MinInsyncReplicas, out.Replicas)
+			out.Start, out.End = l.StartOffset(), l.HighWatermark()
+		}
+	}
+	if tells {
+		s.Partitions = append(s.Partitions, out)
+	}
+}
