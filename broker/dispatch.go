@@ -63,7 +63,7 @@ func (c *conn) decode(r *request) error {
 
 // dispatch has r handled.
 func (c *conn) dispatch(r *request) (reply handler.Reply) {
-	c.server.metrics.apis[r.api.Key].requests.Inc()
+	c.server.metrics.request(r.api, r.version)
 	if !r.api.Accepts(r.version) {
 		return handler.Now(protocol.UnsupportedApiVersions())
 	}

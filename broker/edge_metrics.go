@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/metrics"
@@ -9,11 +11,10 @@ import (
 
 // edgeMetrics are what the network edge counts.
 type edgeMetrics struct {
+	registry    *metrics.Registry
 	apis        map[int16]apiMetrics // read only
 	bytesIn     *metrics.Counter
 	bytesOut    *metrics.Counter
-	connections *metrics.Gauge
-	accepted    *metrics.Counter
 	refused     map[refusal]*metrics.Counter // read only
 	panics      *metrics.Counter
 	badFrames   *metrics.Counter
@@ -23,7 +24,9 @@ type edgeMetrics struct {
 }
 
 type apiMetrics struct {
-	requests *metrics.Counter
+	// requests are counted by version, from the API's lowest one on; behind the highest comes one for versions that are
+	// not served. A counter is made with the first request of its version: most versions never come.
+	requests []atomic.Pointer[metrics.Counter]
 	seconds  *metrics.Histogram
 }
 
@@ -36,11 +39,10 @@ var requestTimes = []time.Duration{
 
 func newEdgeMetrics(r *metrics.Registry) *edgeMetrics {
 	m := &edgeMetrics{
+		registry:    r,
 		apis:        make(map[int16]apiMetrics),
 		bytesIn:     r.Counter("weir_request_bytes_total", "Bytes of request frames read."),
 		bytesOut:    r.Counter("weir_response_bytes_total", "Bytes of responses written."),
-		connections: r.Gauge("weir_connections", "Open connections."),
-		accepted:    r.Counter("weir_connections_accepted_total", "Connections accepted and served."),
 		refused:     make(map[refusal]*metrics.Counter),
 		panics:      r.Counter("weir_request_panics_total", "Requests whose handling panicked; each closed its connection."),
 		badFrames:   r.Counter("weir_frame_errors_total", "Frames of an impossible size, such as another protocol's bytes."),
@@ -55,9 +57,44 @@ func newEdgeMetrics(r *metrics.Registry) *edgeMetrics {
 	for api := range protocol.APIs(protocol.ClientListener | protocol.PeerListener) {
 		label := metrics.Label{Name: "api", Value: api.Name}
 		m.apis[api.Key] = apiMetrics{
-			requests: r.Counter("weir_requests_total", "Requests decoded.", label),
+			requests: make([]atomic.Pointer[metrics.Counter], api.Max-api.Min+2),
 			seconds:  r.Histogram("weir_request_seconds", "From the request's last byte to the reply's.", requestTimes, label),
 		}
 	}
 	return m
+}
+
+// request counts a request that was decoded.
+func (m *edgeMetrics) request(api *protocol.API, version int16) {
+	slot, label := version-api.Min, version
+	if !api.Accepts(version) { // ApiVersions alone comes so far
+		slot, label = api.Max-api.Min+1, -1
+	}
+	p := &m.apis[api.Key].requests[slot]
+	if p.Load() == nil {
+		p.Store(m.requestsOf(api, label))
+	}
+	p.Load().Inc()
+}
+
+// requestsOf finds or makes the counter of a version; -1 stands for all that are not served.
+func (m *edgeMetrics) requestsOf(api *protocol.API, version int16) *metrics.Counter {
+	label := "unsupported"
+	if version >= 0 {
+		label = strconv.Itoa(int(version))
+	}
+	return m.registry.Counter("weir_requests_total", "Requests decoded.", metrics.Label{Name: "api", Value: api.Name}, metrics.Label{Name: "version", Value: label})
+}
+
+// opened counts a connection that is served from now on.
+func (m *edgeMetrics) opened(listener string) {
+	m.registry.Counter("weir_connections_accepted_total", "Connections accepted and served.", metrics.Label{Name: "listener", Value: listener}).Inc()
+	m.connections(listener).Add(1)
+}
+
+func (m *edgeMetrics) closed(listener string) { m.connections(listener).Add(-1) }
+
+// connections finds or makes the gauge of a listener.
+func (m *edgeMetrics) connections(listener string) *metrics.Gauge {
+	return m.registry.Gauge("weir_connections", "Open connections.", metrics.Label{Name: "listener", Value: listener})
 }

@@ -125,7 +125,7 @@ func FuzzConnection(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "the connection ends", func() bool { return s.metrics.connections.Value() == 0 })
+		eventually(t, "the connection ends", func() bool { return s.metrics.connections("PLAINTEXT").Value() == 0 })
 		if n := s.metrics.panics.Value(); n != 0 {
 			t.Fatalf("%d requests panicked", n)
 		}

@@ -164,8 +164,7 @@ func (s *Server) accept(nc net.Conn, name string, kind protocol.Listeners) {
 		s.left(c)
 		return
 	}
-	s.metrics.accepted.Inc()
-	s.metrics.connections.Add(1)
+	s.metrics.opened(name)
 	go func() {
 		defer s.goroutines.Done()
 		defer s.remove(c)
@@ -196,7 +195,7 @@ func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	delete(s.mu.conns, c)
 	s.mu.Unlock()
-	s.metrics.connections.Add(-1)
+	s.metrics.closed(c.info.Listener)
 	s.left(c)
 }
 
