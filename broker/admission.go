@@ -10,41 +10,54 @@ import (
 type refusal string
 
 const (
-	admitted         refusal = ""
-	refusedByTotal   refusal = "total"
-	refusedByAddress refusal = "address"
-	refusedByRate    refusal = "rate"
+	admitted          refusal = ""
+	refusedByTotal    refusal = "total"
+	refusedByListener refusal = "listener"
+	refusedByAddress  refusal = "address"
+	refusedByRate     refusal = "rate"
 )
 
-var refusals = []refusal{refusedByTotal, refusedByAddress, refusedByRate}
+var refusals = []refusal{refusedByTotal, refusedByListener, refusedByAddress, refusedByRate}
 
 // admission counts connections against the limits of Limits.
 type admission struct {
-	limits Limits
-	mu     struct {
+	rate int // Limits.ConnectionRate
+	mu   struct {
 		sync.Mutex
-		total     int
-		byAddress map[netip.Addr]int
+		limits     ConnectionLimits
+		total      int
+		byListener map[string]int
+		byAddress  map[netip.Addr]int
 		// next is when the next connection may begin: a bucket of one second's connections, as a point of time.
 		next time.Time
 	}
 }
 
 func newAdmission(l Limits) *admission {
-	a := &admission{limits: l}
-	a.mu.byAddress = make(map[netip.Addr]int)
+	a := &admission{rate: l.ConnectionRate}
+	a.mu.limits = ConnectionLimits{Total: l.Connections, PerAddress: l.ConnectionsPerAddress}
+	a.mu.byListener, a.mu.byAddress = make(map[string]int), make(map[netip.Addr]int)
 	return a
 }
 
-// admit counts one connection, which is served after delay. What is admitted leaves by leave.
-func (a *admission) admit(from netip.Addr, now time.Time) (delay time.Duration, why refusal) {
+func (a *admission) setLimits(l ConnectionLimits) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.mu.total >= a.limits.Connections {
+	a.mu.limits = l
+}
+
+// admit counts one connection, which is served after delay. What is admitted leaves by leave.
+func (a *admission) admit(from netip.Addr, listener string, now time.Time) (delay time.Duration, why refusal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.total >= a.mu.limits.Total {
 		return 0, refusedByTotal
 	}
+	if most, ok := a.mu.limits.ByListener[listener]; ok && a.mu.byListener[listener] >= most {
+		return 0, refusedByListener
+	}
 	if from.IsValid() && !from.IsLoopback() { // what has no address comes from this host, too
-		if a.mu.byAddress[from] >= a.limits.ConnectionsPerAddress {
+		if a.mu.byAddress[from] >= a.mu.limits.PerAddress {
 			return 0, refusedByAddress
 		}
 		if delay = a.delayLocked(now); delay > maxRateDelay {
@@ -52,6 +65,7 @@ func (a *admission) admit(from netip.Addr, now time.Time) (delay time.Duration, 
 		}
 	}
 	a.mu.total++
+	a.mu.byListener[listener]++
 	a.mu.byAddress[from]++
 	return delay, admitted
 }
@@ -59,10 +73,10 @@ func (a *admission) admit(from netip.Addr, now time.Time) (delay time.Duration, 
 // delayLocked says how long the next connection is held back: not at all for as many as a second may have, and then one
 // after the other. What would be held too long does not count.
 func (a *admission) delayLocked(now time.Time) time.Duration {
-	if a.limits.ConnectionRate <= 0 {
+	if a.rate <= 0 {
 		return 0
 	}
-	each := time.Second / time.Duration(a.limits.ConnectionRate)
+	each := time.Second / time.Duration(a.rate)
 	if full := now.Add(each - time.Second); a.mu.next.Before(full) {
 		a.mu.next = full
 	}
@@ -73,10 +87,11 @@ func (a *admission) delayLocked(now time.Time) time.Duration {
 	return delay
 }
 
-func (a *admission) leave(from netip.Addr) {
+func (a *admission) leave(from netip.Addr, listener string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.total--
+	a.mu.byListener[listener]--
 	if a.mu.byAddress[from]--; a.mu.byAddress[from] == 0 {
 		delete(a.mu.byAddress, from)
 	}

@@ -43,6 +43,7 @@ type Broker struct {
 	store    *log.Store
 	node     *cluster.Node
 	replicas *replica.Manager
+	handlers *handler.Handlers
 	server   *Server
 	failed   chan error // what makes going on impossible, such as a failed metadata directory
 	stopping chan struct{}
@@ -78,12 +79,14 @@ func (b *Broker) open(ctx context.Context) error {
 		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
 			return topicConfig(b.Config, b.Config.NodeID, img, topic)
 		}})
+	// The server is there before the first image, whose settings it follows; it serves nobody before Run.
+	b.server = NewServer(ServerOptions{Handle: func(r *handler.Request) handler.Reply { return b.handlers.Handle(r) }, Clock: b.Clock, Logger: b.Logger,
+		Limits: limitsOf(b.Config, b.Memory), Metrics: b.Metrics})
 	if err := b.startNode(ctx); err != nil {
 		return err
 	}
-	handlers := handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Quorum: b.quorumStatus, Replicas: b.replicas,
+	b.handlers = handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Quorum: b.quorumStatus, Replicas: b.replicas,
 		Directories: directories{b.store, b.FS}, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
-	b.server = NewServer(ServerOptions{Handle: handlers.Handle, Clock: b.Clock, Logger: b.Logger, Limits: limitsOf(b.Config, b.Memory), Metrics: b.Metrics})
 	return nil
 }
 

@@ -93,25 +93,29 @@ func TestAdmission(t *testing.T) {
 	admit := func(want ...time.Duration) {
 		t.Helper()
 		for i, w := range want {
-			if delay, why := a.admit(from, now); delay != w || why != admitted {
+			if delay, why := a.admit(from, "PLAINTEXT", now); delay != w || why != admitted {
 				t.Errorf("connection %d: %v %q, want %v", i, delay, why, w)
 			}
 		}
 	}
 	const ms = time.Millisecond
 	admit(0, 0, 0, 0, 250*ms, 500*ms, 750*ms, 1000*ms)
-	if _, why := a.admit(from, now); why != refusedByRate {
+	if _, why := a.admit(from, "PLAINTEXT", now); why != refusedByRate {
 		t.Errorf("the ninth of a second is %q", why)
 	}
 	now = now.Add(time.Second)
 	admit(250*ms, 500*ms)
 	now = now.Add(time.Hour)
 	admit(0, 0, 0, 0, 250*ms)
-	if delay, why := a.admit(netip.MustParseAddr("::1"), now); delay != 0 || why != admitted {
+	if delay, why := a.admit(netip.MustParseAddr("::1"), "PLAINTEXT", now); delay != 0 || why != admitted {
 		t.Errorf("loopback: %v %q", delay, why)
 	}
-	a.limits.ConnectionRate = 0
+	a.rate = 0
 	admit(0, 0, 0, 0, 0, 0)
+	a.setLimits(ConnectionLimits{Total: 1000, PerAddress: 10})
+	if _, why := a.admit(from, "PLAINTEXT", now); why != refusedByAddress {
+		t.Errorf("beyond a limit by address that was lowered: %q", why)
+	}
 }
 
 func TestBudgetServesInOrderAndWhatHasBegunFirst(t *testing.T) {

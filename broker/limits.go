@@ -26,9 +26,17 @@ type Limits struct {
 	WriteTime    time.Duration // a client may leave a reply unread for this long
 	IdleTime     time.Duration // a connection may have nothing in flight for this long (connections.max.idle.ms)
 
-	Connections           int // of all listeners for clients
-	ConnectionsPerAddress int
+	Connections           int // of all listeners for clients, until SetConnectionLimits
+	ConnectionsPerAddress int // likewise
 	ConnectionRate        int // new connections per second; 0 for any number
+}
+
+// ConnectionLimits are the limits that may change while connections are served (SetConnectionLimits). Connections that
+// are there stay.
+type ConnectionLimits struct {
+	Total      int            // of all listeners for clients
+	PerAddress int            //
+	ByListener map[string]int // of those listeners that have a limit of their own
 }
 
 const (

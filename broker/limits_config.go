@@ -17,7 +17,19 @@ func limitsOf(c *config.Server, memory int64) Limits {
 	l.WriteTime = c.Limits.Write
 	l.IdleTime = c.Network.MaxIdle
 	l.ConnectionRate = int(c.Limits.ConnectionsPerSecond)
-	dynamic := c.Dynamic(nil, nil)
-	l.Connections, l.ConnectionsPerAddress = int(dynamic.MaxConnections), int(dynamic.MaxConnectionsPerIP)
+	connections := connectionLimits(c.Dynamic(nil, nil))
+	l.Connections, l.ConnectionsPerAddress = connections.Total, connections.PerAddress
+	return l
+}
+
+// connectionLimits leaves at least one connection to each kind of limit: with none, nobody could ever undo the setting.
+func connectionLimits(d config.Dynamic) ConnectionLimits {
+	l := ConnectionLimits{Total: max(1, int(d.MaxConnections)), PerAddress: max(1, int(d.MaxConnectionsPerIP))}
+	if len(d.MaxListenerConnections) > 0 {
+		l.ByListener = make(map[string]int, len(d.MaxListenerConnections))
+		for listener, n := range d.MaxListenerConnections {
+			l.ByListener[listener] = max(1, int(n))
+		}
+	}
 	return l
 }

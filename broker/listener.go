@@ -90,6 +90,9 @@ func NewServer(o ServerOptions) *Server {
 	return s
 }
 
+// SetConnectionLimits changes how many connections there may be.
+func (s *Server) SetConnectionLimits(l ConnectionLimits) { s.admission.setLimits(l) }
+
 // Serve accepts clients on l, which it closes, until Shutdown; then it returns nil. The error is net.ErrClosed when
 // somebody else closed l; every other error of accept, such as too many open files, is logged and waited out. name is
 // what handlers get as the connection's listener.
@@ -150,7 +153,7 @@ func (s *Server) accept(nc net.Conn, name string, kind protocol.Listeners) {
 	remote := addrPort(nc.RemoteAddr())
 	delay, why := time.Duration(0), admitted
 	if kind != protocol.PeerListener {
-		delay, why = s.admission.admit(remote.Addr(), s.clock.Now())
+		delay, why = s.admission.admit(remote.Addr(), name, s.clock.Now())
 	}
 	if why != admitted {
 		_ = nc.Close()
@@ -175,7 +178,7 @@ func (s *Server) accept(nc net.Conn, name string, kind protocol.Listeners) {
 // left takes c out of the count of connections.
 func (s *Server) left(c *conn) {
 	if c.kind != protocol.PeerListener {
-		s.admission.leave(c.info.Remote.Addr())
+		s.admission.leave(c.info.Remote.Addr(), c.info.Listener)
 	}
 }
 

@@ -71,7 +71,7 @@ func (b *Broker) registration() cluster.Registration {
 }
 
 // publish returns the subscriber that makes a change of the metadata known to this broker's parts, in one fixed order:
-// replicas first, since coordinators will be the leaders of their partitions.
+// replicas first, since coordinators will be the leaders of their partitions; the broker's own settings last.
 func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 	first := true
 	return func(delta *metadata.Delta, img *metadata.Image) {
@@ -80,5 +80,6 @@ func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 			b.replicas.SetStraysAside()
 			first = false
 		}
+		b.reconfigure(delta, img)
 	}
 }

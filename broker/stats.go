@@ -23,11 +23,14 @@ type Stats struct {
 	Replicas   int              // how many these are, with those that cannot be used
 	Offline    int              // replicas that cannot be used: their directory failed
 
-	Traffic    map[string]replica.TrafficCounts // by topic
-	AllTraffic replica.TrafficCounts            // of all topics since the broker started
+	Traffic    map[string]TrafficCounts // by topic
+	AllTraffic TrafficCounts            // of all topics since the broker started
 
 	Groups []GroupStats // groups that this broker coordinates
 }
+
+// TrafficCounts are what clients did with a topic's partitions on this broker.
+type TrafficCounts = replica.TrafficCounts
 
 // ControllerStats is what the active controller knows of the cluster.
 type ControllerStats struct {
@@ -85,6 +88,17 @@ type GroupOffset struct {
 	Topic     string
 	Partition int32
 	Offset    int64 // of the next record to consume
+}
+
+// Ready reports whether the broker takes requests of clients: from Open until it begins to stop. Those that come before Run
+// wait for it.
+func (b *Broker) Ready() bool {
+	select {
+	case <-b.stopping:
+		return false
+	default:
+		return true
+	}
 }
 
 // Stats takes a snapshot. It holds no lock over more than a few additions, and takes milliseconds for ten thousand

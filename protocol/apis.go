@@ -58,12 +58,16 @@ var apis = table([]API{
 	{Key: 21, Name: "DeleteRecords", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DeleteRecordsRequest]},
 	{Key: 22, Name: "InitProducerId", Min: 0, Max: 5, MaxBytes: maxSmallBytes, newRequest: request[kmsg.InitProducerIDRequest]},
 	{Key: 23, Name: "OffsetForLeaderEpoch", Min: 2, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.OffsetForLeaderEpochRequest]},
+	{Key: 32, Name: "DescribeConfigs", Min: 1, Max: 4, MaxBytes: maxLargeBytes, newRequest: request[kmsg.DescribeConfigsRequest]},
+	{Key: 33, Name: "AlterConfigs", Min: 0, Max: 2, MaxBytes: maxLargeBytes, newRequest: request[kmsg.AlterConfigsRequest]},
 	{Key: 35, Name: "DescribeLogDirs", Min: 1, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeLogDirsRequest]},
 	{Key: 37, Name: "CreatePartitions", Min: 0, Max: 3, MaxBytes: maxSmallBytes, newRequest: request[kmsg.CreatePartitionsRequest]},
+	{Key: 44, Name: "IncrementalAlterConfigs", Min: 0, Max: 1, MaxBytes: maxLargeBytes, newRequest: request[kmsg.IncrementalAlterConfigsRequest]},
 	{Key: 46, Name: "ListPartitionReassignments", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListPartitionReassignmentsRequest]},
 	{Key: 55, Name: "DescribeQuorum", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeQuorumRequest]},
 	{Key: 60, Name: "DescribeCluster", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeClusterRequest]},
 	{Key: 61, Name: "DescribeProducers", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeProducersRequest]},
+	{Key: 74, Name: "ListConfigResources", Min: 0, Max: 1, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListConfigResourcesRequest]},
 	{Key: 75, Name: "DescribeTopicPartitions", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeTopicPartitionsRequest]},
 })
 

@@ -78,6 +78,7 @@ func crossCheckBroker(configs map[string]string) error {
 		{"log.roll.ms", "log.roll.ms must be greater than or equal to 1", func(n int64) bool { return n < 1 }},
 		{"log.roll.jitter.ms", "log.roll.jitter.ms must be greater than or equal to 0", func(n int64) bool { return n < 0 }},
 		{"log.retention.ms", "log.retention.ms must be unlimited (-1) or, greater than or equal to 1", func(n int64) bool { return n == 0 }},
+		{"log.cleaner.threads", "log.cleaner.threads must be greater than or equal to 1", func(n int64) bool { return n == 0 }},
 		{"max.connections.per.ip", "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
 			func(n int64) bool { return n == 0 && configs["max.connections.per.ip.overrides"] == "" }},
 	} {

@@ -34,7 +34,7 @@ func (s *Server) DescribeTopic(overrides, brokerDefault, broker map[string]strin
 	l := layers{s, brokerDefault, broker}
 	var entries []Entry
 	for _, d := range topicOrder {
-		raw, overridden := overrides[d.Name]
+		_, overridden := overrides[d.Name]
 		if d.unlisted() && !overridden {
 			continue
 		}
@@ -43,7 +43,7 @@ func (s *Server) DescribeTopic(overrides, brokerDefault, broker map[string]strin
 			e.Value = new(v.text())
 		}
 		if overridden {
-			e.Synonyms = append(e.Synonyms, Synonym{d.Name, &raw, SourceTopic})
+			e.Synonyms = append(e.Synonyms, Synonym{d.Name, e.Value, SourceTopic}) // not as it was written, in Kafka
 		}
 		if len(d.Synonyms) > 0 {
 			e.Synonyms = append(e.Synonyms, l.synonyms(d.Synonyms[0], false)...)

@@ -85,12 +85,16 @@ var table = map[int16]handlerFunc{
 	21: on((*Handlers).deleteRecords),
 	22: on((*Handlers).initProducerID),
 	23: on((*Handlers).offsetForLeaderEpoch),
+	32: on((*Handlers).describeConfigs),
+	33: on((*Handlers).alterConfigs),
 	35: on((*Handlers).describeLogDirs),
 	37: on((*Handlers).createPartitions),
+	44: on((*Handlers).incrementalAlterConfigs),
 	46: on((*Handlers).listPartitionReassignments),
 	55: on((*Handlers).describeQuorum),
 	60: on((*Handlers).describeCluster),
 	61: on((*Handlers).describeProducers),
+	74: on((*Handlers).listConfigResources),
 	75: on((*Handlers).describeTopicPartitions),
 }
 

@@ -229,6 +229,7 @@ func listValue(resource metadata.ResourceType, op ConfigOp, set map[string]strin
 	def, known := config.LookupTopic(op.Name)
 	if resource == metadata.BrokerResource {
 		def, known = config.LookupBroker(op.Name)
+		known = known && def.Name == op.Name // with a listener's prefix Kafka does not know them here
 	}
 	switch isList := known && def.Type == config.List; {
 	case !isList && resource == metadata.TopicResource:
