@@ -39,6 +39,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 
 func (b *Broker) controllerSettings() controller.Settings {
 	return controller.Settings{
+		Self:                        b.Config.NodeID,
 		NumPartitions:               b.Config.Topics.NumPartitions,
 		DefaultReplicationFactor:    b.Config.Topics.DefaultReplicationFactor,
 		MinInSyncReplicas:           b.Config.TopicConfig(nil, nil, nil).MinInsyncReplicas,

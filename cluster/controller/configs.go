@@ -174,13 +174,14 @@ func (d *decision) checkBrokerConfigs(name string, wanted, current map[string]st
 
 // finishConfigs ends a command that altered configurations. Where it changed what the minimum of in-sync replicas is,
 // partitions whose ISR is not below it any more lose their ELR: from here on records count as committed that an eligible
-// replica need not have.
+// replica need not have. Where it allowed unclean elections, partitions without a leader get one (Kafka's do within
+// unclean.leader.election.interval.ms).
 func (d *decision) finishConfigs(validateOnly bool) {
 	if validateOnly {
 		d.records = nil
 		return
 	}
-	if !slices.ContainsFunc(d.records, changesMinISR) {
+	if !slices.ContainsFunc(d.records, changesLeadership) {
 		return
 	}
 	after := *d
@@ -189,14 +190,14 @@ func (d *decision) finishConfigs(validateOnly bool) {
 	invariant.Assert(err == nil, "config records do not apply: %v", err)
 	after.partitions(func(_ *metadata.Topic, p *metadata.PartitionRegistration) (transition, bool) {
 		stay := transition{isr: p.ISR, lossy: kafka.NoBroker, acceptable: func(id kafka.BrokerID) bool { return mayLead(d.img, p, id) }}
-		return stay, len(p.ELR) > 0
+		return stay, len(p.ELR) > 0 || p.Leader == kafka.NoBroker
 	})
 	d.records = after.records
 }
 
-func changesMinISR(r metadata.Record) bool {
+func changesLeadership(r metadata.Record) bool {
 	c, isConfig := r.(metadata.ConfigRecord)
-	return isConfig && c.Key == minInSyncReplicas
+	return isConfig && (c.Key == minInSyncReplicas || c.Key == uncleanLeaderElection)
 }
 
 // applyOps returns the configuration of a resource after the operations.

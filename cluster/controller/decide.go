@@ -13,6 +13,7 @@ import (
 
 // Settings are the static configs that decisions depend on.
 type Settings struct {
+	Self                        kafka.BrokerID // whose settings these are
 	NumPartitions               int32          // num.partitions
 	DefaultReplicationFactor    int16          // default.replication.factor
 	MinInSyncReplicas           int32          // min.insync.replicas
@@ -108,10 +109,11 @@ const (
 	uncleanLeaderElection = "unclean.leader.election.enable"
 )
 
-// uncleanElection is what unclean.leader.election.enable is for a topic.
+// uncleanElection is what unclean.leader.election.enable is for a topic. Where the topic leaves it open, what is set for
+// the active controller's own broker counts, in Kafka too.
 func (d *decision) uncleanElection(topic string) bool {
 	value := d.settings.UncleanLeaderElectionEnable
-	for _, m := range []map[string]string{d.img.Configs.BrokerDefault(), d.img.Configs.Topic(topic)} {
+	for _, m := range []map[string]string{d.img.Configs.BrokerDefault(), d.img.Configs.Broker(d.settings.Self), d.img.Configs.Topic(topic)} {
 		if v, ok := m[uncleanLeaderElection]; ok {
 			value = strings.EqualFold(strings.TrimSpace(v), "true") // as config reads it
 		}

@@ -81,7 +81,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{
-		settings: Settings{NumPartitions: 1, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true},
+		settings: Settings{Self: 1, NumPartitions: 1, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true},
 		leases:   Leases{SessionTimeout: 9 * time.Second, LastContact: map[kafka.BrokerID]time.Time{}},
 		now:      time.Unix(1700000000, 0),
 	}
