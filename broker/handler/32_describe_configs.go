@@ -13,6 +13,8 @@ import (
 // DescribeConfigs: v1–4
 //   - v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569).
 //
+// Not done: loggers, client metrics subscriptions (KIP-714), groups (KIP-848).
+//
 // A null or empty list of names asks for all; a name that the resource does not have is left out. A resource that stands
 // twice is answered twice.
 
@@ -23,7 +25,7 @@ const maxRepeatedConfigs = 50_000
 func (h *Handlers) describeConfigs(r *Request, req *kmsg.DescribeConfigsRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
 	for i := range req.Resources {
-		if !describable(req.Resources[i].ResourceType) {
+		if !slices.Contains(allResourceTypes, int8(req.Resources[i].ResourceType)) {
 			return Now(describeConfigsRefused(req, resp))
 		}
 	}
@@ -55,14 +57,6 @@ func (h *Handlers) describeConfigs(r *Request, req *kmsg.DescribeConfigsRequest)
 		resp.Resources = append(resp.Resources, row)
 	}
 	return Now(resp)
-}
-
-func describable(t kmsg.ConfigResourceType) bool {
-	switch metadata.ResourceType(t) {
-	case metadata.TopicResource, metadata.BrokerResource, metadata.BrokerLoggerResource, metadata.ClientMetricsResource, metadata.GroupResource:
-		return true
-	}
-	return false
 }
 
 // describeConfigsRefused answers a request with a resource of no known type, which is wrong as a whole.

@@ -13,7 +13,7 @@ import (
 // ListConfigResources: v0–1
 //   - v0: the names of client metrics subscriptions (KIP-714). v1: resources of the types asked for, or of all (KIP-1142).
 //
-// Topics and brokers are listed whether or not anything is set for them, others only where something is.
+// Topics and brokers are listed whether or not anything is set for them. Of the other types there is nothing yet.
 
 func (h *Handlers) listConfigResources(r *Request, req *kmsg.ListConfigResourcesRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.ListConfigResourcesResponse)
@@ -27,7 +27,7 @@ func (h *Handlers) listConfigResources(r *Request, req *kmsg.ListConfigResources
 		resp.ErrorCode = int16(kafka.UnsupportedVersion)
 		return Now(resp)
 	}
-	for _, resource := range h.configResources(h.Image(), r.Conn.Listener) {
+	for _, resource := range configResources(h.Image(), r.Conn.Listener) {
 		if slices.Contains(wanted, int8(resource.Type)) {
 			row := kmsg.NewListConfigResourcesResponseConfigResource()
 			row.Type, row.Name = int8(resource.Type), resource.Name
@@ -37,23 +37,18 @@ func (h *Handlers) listConfigResources(r *Request, req *kmsg.ListConfigResources
 	return Now(resp)
 }
 
-// allResourceTypes are those that have configs, or may have some.
+// allResourceTypes are the types of resources that requests may name.
 var allResourceTypes = []int8{int8(metadata.TopicResource), int8(metadata.BrokerResource), int8(metadata.BrokerLoggerResource),
 	int8(metadata.ClientMetricsResource), int8(metadata.GroupResource)}
 
-// configResources are all resources there are.
-func (h *Handlers) configResources(img *metadata.Image, listener string) (all []metadata.ConfigResource) {
+// configResources are the topics and the brokers that are alive.
+func configResources(img *metadata.Image, listener string) (all []metadata.ConfigResource) {
 	for t := range img.Topics.All() {
 		all = append(all, metadata.ConfigResource{Type: metadata.TopicResource, Name: t.Name})
 	}
 	for b := range img.Brokers.All() {
 		if _, ok := liveEndpoint(img, b.ID, listener); ok {
 			all = append(all, metadata.ConfigResource{Type: metadata.BrokerResource, Name: strconv.Itoa(int(b.ID))})
-		}
-	}
-	for resource := range img.Configs.All() {
-		if resource.Type == metadata.ClientMetricsResource || resource.Type == metadata.GroupResource {
-			all = append(all, resource)
 		}
 	}
 	return all
