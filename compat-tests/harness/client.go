@@ -47,17 +47,22 @@ func (b *Broker) Admin(t *testing.T) *kadm.Client {
 	return kadm.NewClient(b.Client(t))
 }
 
+// Offers tells whether the broker lists a request among those it serves.
+func (b *Broker) Offers(t *testing.T, key kmsg.Key) bool {
+	t.Helper()
+	response, err := kmsg.NewPtrApiVersionsRequest().RequestWith(Context(t), b.Client(t))
+	if err != nil {
+		t.Fatalf("asking for the versions of requests: %v", err)
+	}
+	return slices.ContainsFunc(response.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == key.Int16() })
+}
+
 // Require skips a case where the broker does not offer a request at all, by its key; a broker that offers it has to
 // answer it.
 func (b *Broker) Require(t *testing.T, keys ...kmsg.Key) {
 	t.Helper()
-	client := b.Client(t)
 	for _, key := range keys {
-		response, err := kmsg.NewPtrApiVersionsRequest().RequestWith(Context(t), client)
-		if err != nil {
-			t.Fatalf("asking for the versions of requests: %v", err)
-		}
-		if !slices.ContainsFunc(response.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == key.Int16() }) {
+		if !b.Offers(t, key) {
 			t.Skipf("the broker does not offer %s (%d)", key.Name(), key.Int16())
 		}
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 // Member is a client program that runs beside a case as a member of a consumer group. It prints a line for each record
-// it reads, `PARTITION OFFSET VALUE`, at once and before it commits; other lines are kept for the case that fails.
+// it reads, `PARTITION OFFSET VALUE` or as Kafka's console consumer does, at once and before it commits; other lines are
+// kept for the case that fails.
 type Member struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -57,12 +58,14 @@ func StartMember(t *testing.T, program string, args ...string) *Member {
 	return m
 }
 
+var consoleWords = strings.NewReplacer("Partition:", "", "Offset:", "")
+
 func (m *Member) line(text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var partition, offset int
 	var value string
-	if n, _ := fmt.Sscanf(text, "%d %d %s", &partition, &offset, &value); n == 3 {
+	if n, _ := fmt.Sscanf(consoleWords.Replace(text), "%d %d %s", &partition, &offset, &value); n == 3 {
 		m.mu.values = append(m.mu.values, value)
 	} else {
 		m.mu.other = append(m.mu.other, text)
