@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -61,30 +62,38 @@ func (f *clientFlags) connect(cmd *cobra.Command, opts ...kgo.Opt) (*kgo.Client,
 	return client, nil
 }
 
-// lateLogger says nothing until it is switched on: the first connection's failure is an error that is returned.
+// lateLogger says nothing until it is switched on: the first connection's failure is an error that is returned. Nor does
+// it speak of a group: what goes wrong there is an error too, or told in one line by the member.
 type lateLogger struct {
 	kgo.Logger
 	on atomic.Bool
 }
 
 func (l *lateLogger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
-	if l.on.Load() {
+	if l.on.Load() && !slices.Contains(keyvals, any("group")) {
 		l.Logger.Log(level, msg, keyvals...)
 	}
 }
 
 // ask connects, puts a question to the cluster within the timeout, and disconnects.
 func (f *clientFlags) ask(cmd *cobra.Command, question func(context.Context, *kadm.Client) error) error {
+	return f.request(cmd, func(ctx context.Context, client *kgo.Client) error {
+		admin := kadm.NewClient(client)
+		admin.SetTimeoutMillis(int32(min(f.timeout.Milliseconds(), math.MaxInt32)))
+		return question(ctx, admin)
+	})
+}
+
+// request is ask for what the admin client has no function for.
+func (f *clientFlags) request(cmd *cobra.Command, send func(context.Context, *kgo.Client) error) error {
 	client, err := f.connect(cmd)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	admin := kadm.NewClient(client)
-	admin.SetTimeoutMillis(int32(min(f.timeout.Milliseconds(), math.MaxInt32)))
 	ctx, cancel := f.deadline(cmd.Context())
 	defer cancel()
-	return f.explain(question(ctx, admin))
+	return f.explain(send(ctx, client))
 }
 
 // deadline bounds one question to the cluster.
@@ -103,34 +112,25 @@ func (f *clientFlags) explain(err error) error {
 	return err
 }
 
-// outputFormat is the value of -o.
-type outputFormat string
+// isDialError reports whether no connection came about: the broker may be starting.
+func isDialError(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
+}
 
-const (
-	outputText outputFormat = "text"
-	outputJSON outputFormat = "json"
-)
-
-func (o *outputFormat) String() string { return string(*o) }
-func (o *outputFormat) Type() string   { return "text|json" }
-
-func (o *outputFormat) Set(s string) error {
-	switch f := outputFormat(s); f {
-	case outputText, outputJSON:
-		*o = f
-		return nil
+// brokerError names an error code, and adds the broker's own text, which says more than the code does.
+func brokerError(doing string, err error, message string) error {
+	if message != "" {
+		err = &kadm.ErrAndMessage{Err: err, ErrMessage: strings.Join(strings.Fields(message), " ")}
 	}
-	return errors.New(`must be "text" or "json"`)
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
-func (o *outputFormat) register(cmd *cobra.Command) {
-	*o = outputText
-	cmd.Flags().VarP(o, "output", "o", "text, or json: one object a line")
-}
-
-// writeJSON writes one line.
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+// firstError takes the first error out of the list that the admin client makes of several brokers' answers.
+func firstError(err error) error {
+	var shards *kadm.ShardErrors
+	if errors.As(err, &shards) && len(shards.Errs) > 0 {
+		return shards.Errs[0].Err
+	}
+	return err
 }

@@ -32,7 +32,9 @@ func run(ctx context.Context, root *cobra.Command, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "weir: %v\n", err)
+	for line := range strings.Lines(err.Error()) { // several errors are a line each
+		fmt.Fprintf(root.ErrOrStderr(), "weir: %s\n", strings.TrimSuffix(line, "\n"))
+	}
 	var coded *exitError
 	if !errors.As(err, &coded) {
 		return exitFailed

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,8 +45,9 @@ of franz-go's RecordReader: %k key, %v value, %h{...} headers, %p partition, %d 
   echo 'id-1:hello' | weir produce orders --key-separator :
   weir produce orders --format '%k\t%v\n' --compression zstd < table.tsv
   weir consume orders -o json -e | weir produce copy -i json --keep-partition`,
-		Args: positional(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return flags.produce(cmd, args[0]) },
+		Args:              positional(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeFirst(flags.completeTopics),
+		RunE:              func(cmd *cobra.Command, args []string) error { return flags.produce(cmd, args[0]) },
 	}
 	flags.clientFlags.register(cmd)
 	flags.input.register(cmd)
@@ -56,6 +59,7 @@ of franz-go's RecordReader: %k key, %v value, %h{...} headers, %p partition, %d 
 	f.Int32Var(&flags.maxMessageBytes, "max-message-bytes", 1<<20, "largest batch to send")
 	f.BoolVar(&flags.autoCreate, "auto-create", true, "let the broker create the topic, if it is set up to")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "print where each record went: topic[partition]@offset")
+	_ = cmd.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions(slices.Sorted(maps.Keys(codecs)), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

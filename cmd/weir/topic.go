@@ -18,7 +18,7 @@ func newTopicCommand() *cobra.Command {
 	flags := new(clientFlags)
 	cmd := group(&cobra.Command{
 		Use:   "topic",
-		Short: "List, create, describe, grow and delete topics",
+		Short: "List, create, describe, grow, trim and delete topics",
 	},
 		newTopicListCommand(flags),
 		newTopicCreateCommand(flags),
@@ -160,7 +160,10 @@ func newTopicAddPartitionsCommand(flags *clientFlags) *cobra.Command {
 		Short: "Give topics more partitions",
 		Long: `Give topics more partitions. Records stay where they are, but a key may map to another partition from now on.
 A topic never gets fewer partitions.`,
-		Args: positional(cobra.MinimumNArgs(1)),
+		Example: `  weir topic add-partitions orders --total 12`,
+		Args:    positional(cobra.MinimumNArgs(1)),
+
+		ValidArgsFunction: flags.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if (add > 0) == (total > 0) {
 				return usageErrorf("give either --add or --total, with a positive number")
@@ -197,6 +200,8 @@ func newTopicDeleteCommand(flags *clientFlags) *cobra.Command {
 		Use:   "delete TOPIC...",
 		Short: "Delete topics with all their records",
 		Args:  positional(cobra.MinimumNArgs(1)),
+
+		ValidArgsFunction: flags.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return flags.ask(cmd, func(ctx context.Context, admin *kadm.Client) error {
 				responses, err := admin.DeleteTopics(ctx, names...)
@@ -221,14 +226,10 @@ func newTopicDeleteCommand(flags *clientFlags) *cobra.Command {
 	return cmd
 }
 
-// topicError prefers the broker's own message to the text that belongs to the code, and says in plain words what most
-// often goes wrong: the topic is not there.
+// topicError says in plain words what most often goes wrong: the topic is not there.
 func topicError(doing, topic string, err error, message string) error {
-	switch {
-	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return fmt.Errorf("%s %s: there is no such topic", doing, topic)
-	case message != "":
-		return fmt.Errorf("%s %s: %s", doing, topic, message)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return fmt.Errorf("%s %s: there is no such topic (%s)", doing, topic, kerr.UnknownTopicOrPartition.Message)
 	}
-	return fmt.Errorf("%s %s: %w", doing, topic, err)
+	return brokerError(doing+" "+topic, err, message)
 }

@@ -44,6 +44,8 @@ func newTopicDescribeCommand(flags *clientFlags) *cobra.Command {
 		Long: `Print a topic's settings and where its partitions are. Settings that have their default are left out. The end
 offset is that of the next record; the number of records may be smaller than the distance from the start offset.`,
 		Args: positional(cobra.MinimumNArgs(1)),
+
+		ValidArgsFunction: flags.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return flags.ask(cmd, func(ctx context.Context, admin *kadm.Client) error {
 				described, err := describeTopics(ctx, admin, names, cmd.ErrOrStderr())
@@ -129,14 +131,6 @@ func describeTopic(t kadm.TopicDetail, configs map[string]string, starts, ends k
 	return d
 }
 
-// emptyNotNil keeps JSON's lists lists.
-func emptyNotNil(ids []int32) []int32 {
-	if ids == nil {
-		return []int32{}
-	}
-	return ids
-}
-
 func knownOffset(offsets kadm.ListedOffsets, topic string, partition int32) *int64 {
 	o, ok := offsets.Lookup(topic, partition)
 	if !ok || o.Err != nil {
@@ -172,14 +166,6 @@ func (d topicDescription) writeText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func joinIDs(ids []int32) string {
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = strconv.Itoa(int(id))
-	}
-	return strings.Join(texts, ",")
 }
 
 func offsetText(o *int64) string {
