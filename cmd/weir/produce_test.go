@@ -145,6 +145,35 @@ func TestClientUsageErrors(t *testing.T) {
 		"topic add-partitions t":                   "give either --add or --total",
 		"topic add-partitions t --add 1 --total 3": "give either --add or --total",
 		"topic lst":                                "did you mean list?",
+		"topic delete-records t":                   "say with --before which records to delete",
+		"topic trim t --before x":                  "must be start, end, N, +N, -N or @TIME",
+		"consume t -g g -p 0":                      "--group and --partition exclude each other",
+		"consume t -g g --session-timeout 0s":      "--session-timeout 0s is too short",
+		"consume t -g g --group-protocol eager":    `--group-protocol "eager": must be classic or consumer`,
+		"consume t -g g --group-protocol consumer --session-timeout 10s": "--session-timeout is the broker's setting",
+		"group list --state Stabel":                                      `--state "Stabel": must be one of Empty, `,
+		"group list --type old":                                          `--type "old": must be one of classic, `,
+		"group describe":                                                 "give either the names of groups or --all",
+		"group describe g --all":                                         "give either the names of groups or --all",
+		"group delete":                                                   "requires at least 1 arg(s)",
+		"group delete-offsets g":                                         "name the topics with --topic",
+		"group delete-offsets g -t a:x":                                  "is not of the form TOPIC or TOPIC:PARTITION",
+		"group reset g -t a":                                             "give one of --to, --shift-by, --to-group and --from-file",
+		"group reset g -t a --to start --shift-by 1":                     "give one of --to, --shift-by, --to-group and --from-file",
+		"group reset g --to start":                                       "name the topics with --topic, or all of them with --all-topics",
+		"group reset g --to start -t a --all-topics":                     "--topic and --all-topics exclude each other",
+		"group reset g --to-group h --all-topics":                        "--all-topics is what --to-group does without --topic",
+		"group reset g --to-group h -t a:":                               "is not of the form TOPIC or TOPIC:PARTITION",
+		"group reset g --from-file /nosuch":                              "no such file",
+		"group reset g --to soon -t a":                                   "must be start, end, N, +N, -N or @TIME",
+		"config describe":                                                "requires at least 1 arg(s)",
+		"config describe orders":                                         `"orders" has no settings: must be one of topic, `,
+		"config set topic":                                               "which topic? Its name is missing",
+		"config set topic t":                                             "give at least one name=value",
+		"config set topic t retention.ms":                                `"retention.ms" is not of the form name=value`,
+		"config delete topic t":                                          "name the settings to delete",
+		"config list --type cluster":                                     `--type "cluster": must be one of topic, `,
+		"config explain":                                                 "requires at least 1 arg(s)",
 	} {
 		code, stdout, stderr := weir(t, "", strings.Fields(line)...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) {
@@ -154,7 +183,9 @@ func TestClientUsageErrors(t *testing.T) {
 }
 
 func TestWithoutABrokerTheAddressIsNamed(t *testing.T) {
-	for _, args := range [][]string{{"topic", "list"}, {"produce", "t"}, {"consume", "t"}} {
+	for _, args := range [][]string{
+		{"topic", "list"}, {"produce", "t"}, {"consume", "t"}, {"consume", "t", "-g", "g"}, {"group", "list"}, {"config", "list"},
+	} {
 		code, _, stderr := weir(t, "", append(args, "-b", "127.0.0.1:1")...)
 		if code != exitFailed || !strings.Contains(stderr, "weir: no broker answers at 127.0.0.1:1: ") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("weir %v: exit %d, %s", args, code, stderr)

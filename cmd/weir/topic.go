@@ -24,6 +24,7 @@ func newTopicCommand() *cobra.Command {
 		newTopicCreateCommand(flags),
 		newTopicDescribeCommand(flags),
 		newTopicAddPartitionsCommand(flags),
+		newTopicDeleteRecordsCommand(flags),
 		newTopicDeleteCommand(flags),
 	)
 	flags.register(cmd)
