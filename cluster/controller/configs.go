@@ -206,6 +206,11 @@ func (d *decision) applyOps(c ConfigChange) (map[string]string, error) {
 	if wanted == nil {
 		wanted = make(map[string]string, len(c.Ops))
 	}
+	for _, op := range c.Ops { // of several faults Kafka names this one first
+		if op.Op < OpSet || op.Op > OpSubtract {
+			return nil, kafka.Errorf(kafka.InvalidRequest, "Unknown operations type %d", op.Op)
+		}
+	}
 	for _, op := range c.Ops {
 		switch op.Op {
 		case OpSet:
@@ -218,8 +223,6 @@ func (d *decision) applyOps(c ConfigChange) (map[string]string, error) {
 				return nil, err
 			}
 			wanted[op.Name] = strings.Join(changeList(parts, op), ",")
-		default:
-			return nil, kafka.Errorf(kafka.InvalidRequest, "Unknown operations type %d", op.Op)
 		}
 	}
 	return wanted, nil
