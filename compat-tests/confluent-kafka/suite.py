@@ -1,274 +1,267 @@
-"""confluent-kafka (librdkafka) against one broker: suite.py HOST:PORT
+"""confluent-kafka (librdkafka) against one broker; checks.py tells the arguments."""
 
-Every function whose name begins with "case_" is a case. Each prints one line of JSON: its name, and what went wrong.
-"""
-
-import json
+import contextlib
+import os
 import sys
 import time
-import traceback
-import uuid
 
-from confluent_kafka import (OFFSET_BEGINNING, OFFSET_END, TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError,
-                             KafkaException, Producer, TopicPartition)
-from confluent_kafka.admin import (AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType)
+from confluent_kafka import (OFFSET_BEGINNING, OFFSET_END, TIMESTAMP_LOG_APPEND_TIME, Consumer, ConsumerGroupTopicPartitions,
+                             KafkaError, KafkaException, Producer, TopicPartition)
+from confluent_kafka.admin import (AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic,
+                                   OffsetSpec, ResourceType)
 
-BOOTSTRAP = sys.argv[1]
-TIMEOUT = 30
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-
-
-def expect(got, want, what=""):
-    if got != want:
-        raise AssertionError(f"{what or 'value'}: {got!r}, want {want!r}")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness", "python"))
+import checks
+from checks import TIMEOUT, ErrorCode, Record, await_value, error_code, expect
 
 
-ADMIN = AdminClient({"bootstrap.servers": BOOTSTRAP})  # must outlive its futures
+class Unsupported(Exception):
+    """A request that the broker does not offer."""
 
 
-def create(partitions=1, **config):
-    name = f"confluent-{uuid.uuid4().hex}"
-    topic = NewTopic(name, partitions, config={k.replace("_", "."): v for k, v in config.items()})
-    ADMIN.create_topics([topic])[name].result(TIMEOUT)
-    return name
+def raise_error(error):
+    """Turns the client's error into a code of the protocol; those of the client itself are below 0."""
+    if error.code() == KafkaError._UNSUPPORTED_FEATURE:
+        raise Unsupported(error.str())
+    if error.code() < 0:
+        raise KafkaException(error)
+    raise ErrorCode(error.code())
 
 
-def produce(topic, records, **config):
-    """Sends keyword arguments of Producer.produce and returns where they went."""
-    producer = Producer({"bootstrap.servers": BOOTSTRAP, "linger.ms": 5, **config})
-    placed, errors = [], []
-
-    def delivered(err, message):
-        if err is not None:
-            errors.append(err)
-        else:
-            placed.append((message.partition(), message.offset()))
-
-    for record in records:
-        while True:
-            try:
-                producer.produce(topic, on_delivery=delivered, **record)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    left = producer.flush(TIMEOUT)
-    if errors:
-        raise KafkaException(errors[0])
-    expect(left, 0, "records that were never acknowledged")
-    return placed
-
-
-def consumer(**config):
-    return Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": "unused", "enable.auto.commit": False,
-                     "enable.partition.eof": True, **config})
-
-
-def consume(topic, partition=0, offset=OFFSET_BEGINNING, **config):
-    """Reads a partition to its end, without a group."""
-    c = consumer(**config)
-    c.assign([TopicPartition(topic, partition, offset)])
-    messages, deadline = [], time.monotonic() + TIMEOUT
+@contextlib.contextmanager
+def codes():
     try:
-        while time.monotonic() < deadline:
-            message = c.poll(1)
-            if message is None:
-                continue
-            if message.error() is None:
-                messages.append(message)
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                return messages
-            else:
-                raise KafkaException(message.error())
-        raise AssertionError(f"no end of the partition within {TIMEOUT} s, {len(messages)} records")
-    finally:
-        c.close()
-
-
-def kafka_error(call, *args, **kwargs):
-    """The name of the error that a call ends with."""
-    try:
-        call(*args, **kwargs)
+        yield
     except KafkaException as e:
-        return e.args[0].name()
-    return None
+        raise_error(e.args[0])
 
 
-def case_every_codec():
-    for codec in CODECS:
-        topic = create()
-        sent = [{"key": f"k{i}".encode(), "value": f"{codec} {i} ".encode() * (i % 50)} for i in range(2000)]
-        placed = produce(topic, sent, **{"compression.type": codec})
-        expect(placed, [(0, i) for i in range(2000)], codec)
-        got = [{"key": m.key(), "value": m.value()} for m in consume(topic)]
-        expect(len(got), 2000, codec)
-        expect(got, sent, codec)
+def record(message):
+    return Record(message.value(), message.key(), message.headers() or [], message.timestamp()[1], message.partition(),
+                  message.offset())
 
 
-def case_nulls_and_headers():
-    topic = create()
-    sent = [
-        {"key": None, "value": None},
-        {"key": b"", "value": b""},
-        {"key": b"k", "value": None, "headers": [("a", b"1"), ("a", b"2"), ("none", None), ("empty", b"")]},
-        {"key": bytes(range(256)), "value": bytes(range(255, -1, -1)), "headers": [("ü", "ü".encode())]},
-    ]
-    produce(topic, sent)
-    got = consume(topic)
-    for g, want in zip(got, sent, strict=True):
-        expect(g.key(), want["key"], "key")
-        expect(g.value(), want["value"], "value")
-        expect(g.headers() or [], want.get("headers", []), "headers")
+class Member:
+    def __init__(self, consumer):
+        self.consumer = consumer
+
+    def poll(self):
+        message = self.consumer.poll(0.2)
+        if message is None:
+            return []
+        if message.error() is not None:
+            raise_error(message.error())
+        return [record(message)]
+
+    def commit(self, records):
+        topic = self.consumer.assignment()[0].topic
+        with codes():
+            self.consumer.commit(offsets=[TopicPartition(topic, r.partition, r.offset + 1) for r in records], asynchronous=False)
 
 
-def case_timestamps():
-    topic = create()
-    produce(topic, [{"value": b"x", "timestamp": 1767323045678}])
-    expect(consume(topic)[0].timestamp(), (1, 1767323045678), "create time")
-    topic = create(message_timestamp_type="LogAppendTime")
-    produce(topic, [{"value": b"x", "timestamp": 1767323045678}])
-    kind, at = consume(topic)[0].timestamp()
-    expect(kind, TIMESTAMP_LOG_APPEND_TIME, "kind of timestamp")
-    if abs(at - time.time() * 1000) > 600_000:
-        raise AssertionError(f"log append time is {at}")
+class ConfluentKafka(checks.Client):
+    unsupported = Unsupported
+
+    def __init__(self, bootstrap):
+        super().__init__(bootstrap)
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    @contextlib.contextmanager
+    def consumer(self, **config):
+        c = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False,
+                      "auto.offset.reset": "earliest", "fetch.wait.max.ms": 50, **config})
+        try:
+            yield c
+        finally:
+            c.close()
+
+    def result(self, futures, key):
+        with codes():
+            return futures[key].result(TIMEOUT)
+
+    def create_topic(self, name, partitions, config):
+        self.result(self.admin.create_topics([NewTopic(name, partitions, config=config)]), name)
+
+    def delete_topic(self, name):
+        self.result(self.admin.delete_topics([name]), name)
+
+    def topics(self):
+        return {name: len(topic.partitions) for name, topic in self.admin.list_topics(timeout=TIMEOUT).topics.items()}
+
+    def produce(self, topic, records, codec="none", idempotent=False, **config):
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "message.max.bytes": 9_000_000,
+                             "compression.type": codec, "enable.idempotence": idempotent, **config})
+        offsets, errors = [None] * len(records), []
+
+        def delivered(i, err, message):
+            if err is not None:
+                errors.append(err)
+            else:
+                offsets[i] = message.offset()
+
+        for i, r in enumerate(records):
+            optional = {} if r.timestamp is None else {"timestamp": r.timestamp}
+            while True:
+                try:
+                    producer.produce(topic, r.value, r.key, r.partition, headers=r.headers,
+                                     on_delivery=lambda err, message, i=i: delivered(i, err, message), **optional)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        left = producer.flush(TIMEOUT)
+        if errors:
+            raise_error(errors[0])
+        expect(left, 0, "records that were never acknowledged")
+        return offsets
+
+    def consume(self, topic, partition=0, offset=OFFSET_BEGINNING, fetch_bytes=None, **config):
+        if fetch_bytes:
+            config["fetch.message.max.bytes"] = fetch_bytes
+        records, deadline = [], time.monotonic() + TIMEOUT
+        with self.consumer(**{"enable.partition.eof": True, **config}) as consumer:
+            consumer.assign([TopicPartition(topic, partition, offset)])
+            while time.monotonic() < deadline:
+                message = consumer.poll(1)
+                if message is None:
+                    continue
+                if message.error() is None:
+                    records.append(record(message))
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    return records
+                else:
+                    raise_error(message.error())
+        raise checks.Failure(f"no end of the partition after {TIMEOUT} s, {len(records)} records")
+
+    def bounds(self, topic, partition=0):
+        with self.consumer() as consumer:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT)
+
+    def offset_for_time(self, topic, timestamp, partition=0):
+        with self.consumer() as consumer:
+            found = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=TIMEOUT)[0].offset
+        return None if found == OFFSET_END else found
+
+    @contextlib.contextmanager
+    def join(self, topic, group):
+        config = {"group.id": group, "session.timeout.ms": checks.SESSION_MS, "heartbeat.interval.ms": 500}
+        with self.consumer(**config) as consumer:
+            consumer.subscribe([topic])
+            yield Member(consumer)
+
+    def groups(self):
+        listed = self.admin.list_consumer_groups(request_timeout=TIMEOUT).result()
+        if listed.errors:
+            raise listed.errors[0]
+        return [g.group_id for g in listed.valid]
+
+    def describe_group(self, group):
+        described = self.result(self.admin.describe_consumer_groups([group], request_timeout=TIMEOUT), group)
+        return described.state.name.title(), len(described.members)
+
+    def delete_group(self, group):
+        self.result(self.admin.delete_consumer_groups([group], request_timeout=TIMEOUT), group)
+
+    def committed(self, group, topic, partition=0):
+        of = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])
+        found = self.result(self.admin.list_consumer_group_offsets([of]), group).topic_partitions[0].offset
+        return None if found < 0 else found
+
+    def topic_config(self, topic, name):
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        entry = self.result(self.admin.describe_configs([resource]), resource)[name]
+        return entry.value, entry.is_default
+
+    def alter_topic_config(self, topic, config):
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
+            for name, value in config.items()])
+        self.result(self.admin.incremental_alter_configs([resource]), resource)
 
 
-def case_idempotent_producer():
-    topic = create(partitions=4)
-    sent = [{"value": str(i).encode()} for i in range(20000)]
-    produce(topic, sent, **{"enable.idempotence": True, "batch.num.messages": 100})
-    got = [int(m.value()) for p in range(4) for m in consume(topic, p)]
-    expect(len(got), 20000, "records")
-    expect(sorted(got), list(range(20000)), "records")
+class Cases(checks.Cases):
+    def case_null_header_values(self):
+        topic, headers = self.topic(), [("none", None), ("empty", b"")]
+        self.client.produce(topic, [Record(b"v", headers=headers)])
+        expect(self.client.consume(topic)[0].headers, headers, "headers")
+
+    def case_kind_of_timestamp(self):
+        topic = self.topic(message_timestamp_type="LogAppendTime")
+        self.client.produce(topic, [Record(b"x")])
+        with self.client.consumer() as consumer:
+            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+            expect(consumer.poll(TIMEOUT).timestamp()[0], TIMESTAMP_LOG_APPEND_TIME, "kind of timestamp")
+
+    def case_acks(self):
+        for acks in ["all", "1", "0"]:
+            topic = self.topic()
+            self.client.produce(topic, [Record(b"x")] * 100, acks=acks)
+            # With acks=0 nobody says when they have arrived.
+            await_value(lambda topic=topic: len(self.client.consume(topic)), 100, f"records with acks={acks}")
+
+    def case_offsets_by_list_offsets(self):
+        topic = self.topic()
+        self.client.produce(topic, [Record(b"x", timestamp=1767323045678 + i % 7) for i in range(10)])
+        for spec, want in [(OffsetSpec.earliest(), 0), (OffsetSpec.latest(), 10), (OffsetSpec.max_timestamp(), 6)]:
+            partition = TopicPartition(topic, 0)
+            found = self.client.result(self.client.admin.list_offsets({partition: spec}), partition).offset
+            expect(found, want, type(spec).__name__)
+
+    def case_read_committed_without_transactions(self):
+        topic = self.topic()
+        self.client.produce(topic, [Record(b"x")] * 3)
+        expect(len(self.client.consume(topic, **{"isolation.level": "read_committed"})), 3, "records")
+
+    def case_partitions_are_added(self):
+        topic = self.topic(3)
+        admin = self.client.admin
+        self.client.result(admin.create_partitions([NewPartitions(topic, 5)]), topic)
+        fewer = admin.create_partitions([NewPartitions(topic, 2)])
+        expect(error_code(self.client.result, fewer, topic), KafkaError.INVALID_PARTITIONS, "fewer partitions")
+        await_value(lambda: self.client.topics().get(topic), 5, "partitions")
+
+    def case_bad_configs(self):
+        for config in [{"cleanup.policy": "bogus"}, {"no.such": "x"}]:
+            expect(error_code(self.client.create_topic, "ok", 1, config), checks.INVALID_CONFIG, config)
+
+    def case_describe_cluster(self):
+        cluster = self.client.admin.describe_cluster(request_timeout=TIMEOUT).result()
+        if not cluster.cluster_id or not cluster.nodes or cluster.controller is None:
+            raise checks.Failure(f"id {cluster.cluster_id!r}, nodes {cluster.nodes}, controller {cluster.controller}")
+
+    def case_auto_created_topic(self):
+        topic = f"auto-{time.time_ns()}"
+        self.client.produce(topic, [Record(b"x")])
+        expect(len(self.client.consume(topic)), 1, "records")
+
+    def case_unknown_partition(self):
+        try:
+            self.client.produce(self.topic(), [Record(b"x", partition=7)])
+        except KafkaException as e:
+            expect(e.args[0].name(), "_UNKNOWN_PARTITION", "partition 7")
+        else:
+            raise checks.Failure("a record for partition 7 was written")
+
+    def case_configs_are_altered_as_a_whole_by_an_older_request(self):
+        topic = self.topic(retention_ms=4711)
+        resource = ConfigResource(ResourceType.TOPIC, topic, set_config={"max.message.bytes": "1000"})
+        self.client.result(self.client.admin.alter_configs([resource]), resource)
+        await_value(lambda: self.client.topic_config(topic, "max.message.bytes"), ("1000", False), "as altered")
+        expect(self.client.topic_config(topic, "retention.ms")[1], True, "what was not named is its default")
+
+    def case_committed_offsets_are_altered(self):
+        topic, group = self.topic(), f"group-{time.time_ns()}"
+        self.client.produce(topic, [Record(b"x")] * 10)
+        with self.client.join(topic, group) as member:
+            member.commit(checks.read_records(member, 10))
+        await_value(lambda: self.client.describe_group(group), ("Empty", 0), "the group")
+        to = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 3)])
+        self.client.result(self.client.admin.alter_consumer_group_offsets([to]), group)
+        expect(self.client.committed(group, topic), 3, "committed offset")
+        with self.client.join(topic, group) as member:
+            expect(checks.read_records(member, 1)[0].offset, 3, "offset of the next record")
 
 
-def case_acks():
-    for acks in ["all", "1", "0"]:
-        topic = create()
-        produce(topic, [{"value": b"x"}] * 100, acks=acks)
-        deadline = time.monotonic() + TIMEOUT
-        while len(consume(topic)) < 100:  # with acks=0 nobody says when they have arrived
-            if time.monotonic() > deadline:
-                raise AssertionError(f"acks={acks}: {len(consume(topic))} records")
-
-
-def case_offsets():
-    topic = create()
-    base = int(time.time() * 1000) - 3_600_000
-    for i in range(10):
-        produce(topic, [{"value": str(i).encode(), "timestamp": base + i * 1000}])
-    c = consumer()
-    expect(c.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT), (0, 10), "watermarks")
-    for at, want in [(base - 1, 0), (base, 0), (base + 1, 1), (base + 9000, 9), (base + 9001, OFFSET_END)]:
-        found = c.offsets_for_times([TopicPartition(topic, 0, at)], timeout=TIMEOUT)[0]
-        expect(found.offset, want, f"offset for base+{at - base} ms")
-    c.close()
-    expect([m.value() for m in consume(topic, offset=7)], [b"7", b"8", b"9"], "from 7")
-    expect(consume(topic, offset=OFFSET_END), [], "from the end")
-    for spec, want in [(OffsetSpec.earliest(), 0), (OffsetSpec.latest(), 10), (OffsetSpec.max_timestamp(), 9)]:
-        partition = TopicPartition(topic, 0)
-        result = ADMIN.list_offsets({partition: spec})[partition].result(TIMEOUT)
-        expect(result.offset, want, f"list_offsets {type(spec).__name__}")
-
-
-def case_offset_out_of_range():
-    topic = create()
-    produce(topic, [{"value": b"x"}] * 3)
-    # 1000 does not exist: the client is told so and starts where auto.offset.reset says.
-    expect(len(consume(topic, offset=1000, **{"auto.offset.reset": "earliest"})), 3, "records after the reset")
-
-
-def case_read_committed_without_transactions():
-    topic = create()
-    produce(topic, [{"value": b"x"}] * 3)
-    expect(len(consume(topic, **{"isolation.level": "read_committed"})), 3, "records")
-
-
-def case_topics():
-    a, name = ADMIN, f"confluent-{uuid.uuid4().hex}"
-    a.create_topics([NewTopic(name, 3)])[name].result(TIMEOUT)
-    expect(kafka_error(a.create_topics([NewTopic(name, 1)])[name].result, TIMEOUT), "TOPIC_ALREADY_EXISTS", "created twice")
-    listed = a.list_topics(timeout=TIMEOUT).topics
-    expect(len(listed[name].partitions), 3, "partitions")
-    a.create_partitions([NewPartitions(name, 5)])[name].result(TIMEOUT)
-    expect(kafka_error(a.create_partitions([NewPartitions(name, 2)])[name].result, TIMEOUT), "INVALID_PARTITIONS", "fewer partitions")
-    deadline = time.monotonic() + TIMEOUT
-    while len(a.list_topics(name, timeout=TIMEOUT).topics[name].partitions) != 5:
-        if time.monotonic() > deadline:
-            raise AssertionError("the new partitions do not show")
-    a.delete_topics([name])[name].result(TIMEOUT)
-    while name in a.list_topics(timeout=TIMEOUT).topics:
-        if time.monotonic() > deadline:
-            raise AssertionError("the deleted topic still shows")
-    expect(kafka_error(a.delete_topics([name])[name].result, TIMEOUT), "UNKNOWN_TOPIC_OR_PART", "deleted twice")
-
-
-def case_topic_configs():
-    resource = ConfigResource(ResourceType.TOPIC, create(retention_ms="4711"))
-    config = ADMIN.describe_configs([resource])[resource].result(TIMEOUT)
-    expect(config["retention.ms"].value, "4711", "retention.ms")
-    expect(config["retention.ms"].is_default, False, "retention.ms is_default")
-    expect(config["cleanup.policy"].value, "delete", "cleanup.policy")
-
-
-def case_bad_topics():
-    a = ADMIN
-    for name, config, want in [("bad name", {}, "TOPIC_EXCEPTION"), ("ok", {"cleanup.policy": "bogus"}, "INVALID_CONFIG"),
-                               ("ok", {"no.such": "x"}, "INVALID_CONFIG")]:
-        future = a.create_topics([NewTopic(name, 1, config=config)])[name]
-        expect(kafka_error(future.result, TIMEOUT), want, f"{name} {config}")
-
-
-def case_describe_cluster():
-    cluster = ADMIN.describe_cluster(request_timeout=TIMEOUT).result()
-    if not cluster.cluster_id or not cluster.nodes or cluster.controller is None:
-        raise AssertionError(f"id {cluster.cluster_id!r}, nodes {cluster.nodes}, controller {cluster.controller}")
-
-
-def case_message_too_large():
-    topic = create(max_message_bytes="1000")
-    expect(kafka_error(produce, topic, [{"value": b"x" * 2000}]), "MSG_SIZE_TOO_LARGE", "2000 bytes")
-    produce(topic, [{"value": b"x" * 900}])
-    expect(len(consume(topic)), 1, "records")
-
-
-def case_large_messages():
-    topic = create(max_message_bytes="9000000")
-    produce(topic, [{"value": bytes([i]) * 3_000_000} for i in range(5)], **{"message.max.bytes": 9_000_000})
-    got = consume(topic, **{"fetch.message.max.bytes": 100_000})
-    expect([(m.value()[0], len(m.value())) for m in got], [(i, 3_000_000) for i in range(5)], "records")
-
-
-def case_auto_created_topic():
-    topic = f"confluent-{uuid.uuid4().hex}"
-    produce(topic, [{"value": b"x"}])
-    expect(len(consume(topic)), 1, "records")
-
-
-def case_unknown_partition():
-    topic = create()
-    expect(kafka_error(produce, topic, [{"value": b"x", "partition": 7}]), "_UNKNOWN_PARTITION", "partition 7")
-
-
-def run(case):
-    """Runs a case and returns its outcome."""
-    try:
-        case()
-        return {}
-    except Exception as e:  # a case may fail in any way; the next one is none the worse for it
-        if isinstance(e, KafkaException) and e.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
-            return {"skip": e.args[0].str()}  # a request that the broker does not offer
-        return {"error": traceback.format_exc(limit=3)}
-
-
-def main():
-    failed = False
-    for name, case in list(globals().items()):
-        if name.startswith("case_"):
-            outcome = run(case)
-            failed = failed or "error" in outcome
-            print(json.dumps({"case": name.removeprefix("case_"), **outcome}), flush=True)
-    sys.exit(1 if failed else 0)
-
+CLIENT = ConfluentKafka
 
 if __name__ == "__main__":
-    main()
+    checks.main(ConfluentKafka, Cases)

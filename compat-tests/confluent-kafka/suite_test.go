@@ -1,5 +1,5 @@
-// Package confluentkafka runs the broker under confluent-kafka, which is a current librdkafka for Python; suite.py holds
-// the cases.
+// Package confluentkafka runs the broker under confluent-kafka, which is a current librdkafka for Python; suite.py is its
+// side of harness/python/checks.py.
 package confluentkafka
 
 import (
@@ -10,8 +10,4 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-func TestSuite(t *testing.T) {
-	python := harness.Python(t, "confluent-kafka")
-	broker := harness.Shared(t)
-	harness.RunCases(t, python, "suite.py", broker.Bootstrap)
-}
+func TestSuite(t *testing.T) { harness.RunPythonClient(t, "confluent-kafka") }
