@@ -206,10 +206,9 @@ func (d *decision) applyOps(c ConfigChange) (map[string]string, error) {
 	if wanted == nil {
 		wanted = make(map[string]string, len(c.Ops))
 	}
-	for _, op := range c.Ops { // of several faults Kafka names this one first
-		if op.Op < OpSet || op.Op > OpSubtract {
-			return nil, kafka.Errorf(kafka.InvalidRequest, "Unknown operations type %d", op.Op)
-		}
+	isUnknown := func(op ConfigOp) bool { return op.Op < OpSet || op.Op > OpSubtract }
+	if i := slices.IndexFunc(c.Ops, isUnknown); i >= 0 && c.Resource.Type == metadata.BrokerResource { // there the first fault to be named
+		return nil, unknownOperation(c.Ops[i])
 	}
 	for _, op := range c.Ops {
 		switch op.Op {
@@ -223,9 +222,15 @@ func (d *decision) applyOps(c ConfigChange) (map[string]string, error) {
 				return nil, err
 			}
 			wanted[op.Name] = strings.Join(changeList(parts, op), ",")
+		default:
+			return nil, unknownOperation(op)
 		}
 	}
 	return wanted, nil
+}
+
+func unknownOperation(op ConfigOp) error {
+	return kafka.Errorf(kafka.InvalidRequest, "Unknown operations type %d", op.Op)
 }
 
 // listValue returns the elements that an operation on a list begins with: those that are set, else the config's default.
