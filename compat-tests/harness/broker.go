@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,12 +76,16 @@ func startShared() (*Broker, error) {
 	}
 	b := &Broker{options: Options{
 		Binary: binary, DataDir: filepath.Join(shared.dir, "data"), LogFile: filepath.Join(shared.dir, "log"),
+		Args: quickGroups,
 	}}
 	if err := b.launch(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, logSince(b.options.LogFile, 0))
 	}
 	return b, nil
 }
+
+// quickGroups are settings of every broker of the suites: by default a new group waits three seconds for more members.
+var quickGroups = []string{"--override", "group.initial.rebalance.delay.ms=0"}
 
 // Start returns a broker that belongs to this case alone, on a port that stays the same over restarts. The case is
 // skipped where the broker is the user's.
@@ -99,7 +104,8 @@ func Start(t *testing.T, args ...string) *Broker {
 	}
 	dir := t.TempDir()
 	b := &Broker{options: Options{
-		Binary: binary, Listen: listen, DataDir: filepath.Join(dir, "data"), LogFile: filepath.Join(dir, "log"), Args: args,
+		Binary: binary, Listen: listen, DataDir: filepath.Join(dir, "data"), LogFile: filepath.Join(dir, "log"),
+		Args: slices.Concat(quickGroups, args), // the last one of a name counts
 	}}
 	showLogIfFailed(t, b.options.LogFile)
 	if err := b.launch(); err != nil {

@@ -6,5 +6,5 @@
 // from the checkout around this module.
 //
 // A Process has one goroutine, which owns the operating system's thread that the broker's life is bound to: if the test
-// process dies, the kernel kills the broker.
+// process dies, the kernel kills the broker. A Member has one that reads what it prints, until it ends.
 package harness

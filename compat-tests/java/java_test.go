@@ -22,10 +22,11 @@ func TestMain(m *testing.M) { harness.Main(m) }
 // tools runs Kafka's tools by their class names below org.apache.kafka.tools.
 type tools struct{ java, classpath, archive string }
 
-// newTools resolves the jars once and again when pom.xml changes.
+// newTools resolves the jars and makes the class archive, once and again when pom.xml or Java changes.
 func newTools(t *testing.T) tools {
 	t.Helper()
 	java := harness.Tool(t, "java", "default-jre-headless")
+	harness.Tool(t, "mvn", "maven")
 	pom, err := os.ReadFile("pom.xml")
 	if err != nil {
 		t.Fatal(err)
@@ -37,23 +38,11 @@ func newTools(t *testing.T) tools {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := tools{java: java, archive: filepath.Join(dir, "classes-"+id+".jsa")}
-	file := filepath.Join(dir, "classpath-"+id)
-	if _, err := os.Stat(file); err != nil {
-		mvn := harness.Tool(t, "mvn", "maven")
-		r := harness.Run(t, "", mvn, "-q", "-B", "-f", "pom.xml", "dependency:build-classpath", "-Dmdep.outputFile="+file+".new")
-		if r.Code != 0 {
-			t.Skipf("Maven could not resolve Kafka's tools:\n%.2000s", r.Stdout)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	classpath, err := os.ReadFile(file)
+	classpath, err := harness.Classpath("pom.xml", "java")
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("Kafka's tools: %v", err)
 	}
-	k.classpath = string(classpath)
+	k := tools{java: java, classpath: classpath, archive: filepath.Join(dir, "classes-"+id+".jsa")}
 	if _, err := os.Stat(k.archive); err != nil {
 		// Classes that are loaded from an archive halve the time that a tool takes. This one has those of the admin client.
 		args := k.args("consumer.group.ConsumerGroupCommand", []string{"--bootstrap-server", harness.Shared(t).Bootstrap, "--describe", "--group", "nosuch"})
