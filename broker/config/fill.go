@@ -70,6 +70,7 @@ func (s *Server) fillCoordinators() {
 		TopicPartitions:        s.int32("offsets.topic.num.partitions"),
 		TopicReplicationFactor: s.int16("offsets.topic.replication.factor"),
 		TopicSegmentBytes:      s.int32("offsets.topic.segment.bytes"),
+		TopicCodec:             int8(s.int32("offsets.topic.compression.codec")),
 		CommitTimeout:          s.millis("offsets.commit.timeout.ms"),
 		Retention:              durationOf(s.value("offsets.retention.minutes").num, time.Minute),
 		RetentionCheck:         s.millis("offsets.retention.check.interval.ms"),

@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, s.Network, Network{100 << 20, 10 * time.Minute, 30 * time.Second})
 	equal(t, s.Fetch, Fetch{57671680, 1000})
 	equal(t, s.Cluster, Cluster{2 * time.Second, 9 * time.Second, true, false, 30})
-	equal(t, s.Offsets, Offsets{50, 3, 100 << 20, 5 * time.Second, 7 * 24 * time.Hour, 10 * time.Minute, 4096})
+	equal(t, s.Offsets, Offsets{50, 3, 100 << 20, 0, 5 * time.Second, 7 * 24 * time.Hour, 10 * time.Minute, 4096})
 	equal(t, s.Groups.Protocols, []string{"classic", "consumer", "streams"})
 	equal(t, s.Transactions, Transactions{50, 3, 2, 15 * time.Minute, 7 * 24 * time.Hour, 10 * time.Second})
 	if s.NodeID != 1 || s.InterBrokerListener != "" || s.FsyncPolicy != FsyncBackground || s.RecordValidation != ValidateFull ||

@@ -143,6 +143,7 @@ type Offsets struct {
 	TopicPartitions        int32
 	TopicReplicationFactor int16 // or as many as there are brokers
 	TopicSegmentBytes      int32
+	TopicCodec             int8 // the number of Kafka's record format
 	CommitTimeout          time.Duration
 	Retention              time.Duration
 	RetentionCheck         time.Duration

@@ -8,7 +8,7 @@ var groupTable = []Def{
 		Doc: "Replicas of __consumer_offsets, or as many as there are brokers."},
 	{Name: "offsets.topic.segment.bytes", Type: Int, Default: "104857600", Valid: atLeast(1),
 		Doc: "The segment.bytes of __consumer_offsets."},
-	{Name: "offsets.topic.compression.codec", Type: Int, Default: "0", Stance: Accept,
+	{Name: "offsets.topic.compression.codec", Type: Int, Default: "0", Valid: between(0, 4),
 		Doc: "Compression of __consumer_offsets by number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."},
 	{Name: "offsets.load.buffer.size", Type: Int, Default: "5242880", Valid: atLeast(1), Stance: Accept,
 		Doc: "Bytes read at a time when a coordinator loads its groups."},

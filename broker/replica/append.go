@@ -55,7 +55,17 @@ func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
 		p.traffic.appended(len(r.Records), 0, err)
 		return AppendResult{}, err
 	}
-	result, commit, due, err := p.append(r, v)
+	return p.appendValidated(r, v, kafka.NoLeaderEpoch)
+}
+
+// AppendOwn appends a batch that this broker built itself, with AcksAll, if it leads in that epoch. What clients are
+// bound by (the topic's rules, its sizes, that some topics are internal) does not count.
+func (p *Partition) AppendOwn(epoch kafka.LeaderEpoch, b []byte, to Acker, index int) (AppendResult, error) {
+	return p.appendValidated(&AppendRequest{Records: b, Acks: AcksAll, Acker: to, Index: index}, batch.Trusted(b), epoch)
+}
+
+func (p *Partition) appendValidated(r *AppendRequest, v batch.Validated, epoch kafka.LeaderEpoch) (AppendResult, error) {
+	result, commit, due, err := p.append(r, v, epoch)
 	p.traffic.appended(len(r.Records), result.LastOffset-result.BaseOffset+1, err)
 	if err != nil {
 		return AppendResult{}, err
@@ -65,6 +75,29 @@ func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
 		p.store.Commit(p.log, p.durable)
 	}
 	return result, nil
+}
+
+// CheckAppend says why AppendOwn would be refused now, so far as that has to do with this broker's role.
+func (p *Partition) CheckAppend(epoch kafka.LeaderEpoch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := p.mayAppendLocked(AcksAll, epoch)
+	return err
+}
+
+// Await waits as AcksAll does for what lies below endOffset already: parked says that the acknowledgement is still to
+// come, by to.
+func (p *Partition) Await(epoch kafka.LeaderEpoch, endOffset int64, to Acker, index int) (parked bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if leader := p.leadership.Load(); leader == nil || leader.epoch != epoch {
+		return false, p.notLeaderLocked()
+	}
+	if p.log.HighWatermark() >= endOffset {
+		return false, nil
+	}
+	p.mu.byHW.Park(endOffset, ack{to, index})
+	return true, nil
 }
 
 // decompressing has a slot for each processor. Decompressing is work for a processor, so that more at a time would be no
@@ -80,16 +113,12 @@ func (r *AppendRequest) validate() (batch.Validated, error) {
 }
 
 // append does what needs the lock. commit says that the caller must have the log made durable.
-func (p *Partition) append(r *AppendRequest, v batch.Validated) (result AppendResult, commit bool, due due, err error) {
+func (p *Partition) append(r *AppendRequest, v batch.Validated, epoch kafka.LeaderEpoch) (result AppendResult, commit bool, due due, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	leader := p.leadership.Load()
-	if leader == nil {
-		return result, false, due, p.notLeaderLocked()
-	}
-	if r.Acks == AcksAll && p.mu.tracker.UnderMinISR() {
-		return result, false, due, &Error{code: kafka.NotEnoughReplicas, TP: p.tp, Leader: p.self, LeaderEpoch: leader.epoch,
-			detail: "The size of the current ISR is insufficient to satisfy the min.isr requirement"}
+	leader, err := p.mayAppendLocked(r.Acks, epoch)
+	if err != nil {
+		return result, false, due, err
 	}
 	result.AppendResult, err = p.log.AppendAsLeader(leader.epoch, v)
 	if err != nil {
@@ -110,6 +139,19 @@ func (p *Partition) append(r *AppendRequest, v batch.Validated) (result AppendRe
 		result.Parked = true
 	}
 	return result, commit, due, nil
+}
+
+// mayAppendLocked checks role, epoch, unless that is NoLeaderEpoch, and the number of in-sync replicas.
+func (p *Partition) mayAppendLocked(acks int16, epoch kafka.LeaderEpoch) (*leadership, error) {
+	leader := p.leadership.Load()
+	if leader == nil || epoch != kafka.NoLeaderEpoch && epoch != leader.epoch {
+		return nil, p.notLeaderLocked()
+	}
+	if acks == AcksAll && p.mu.tracker.UnderMinISR() {
+		return nil, &Error{code: kafka.NotEnoughReplicas, TP: p.tp, Leader: p.self, LeaderEpoch: leader.epoch,
+			detail: "The size of the current ISR is insufficient to satisfy the min.isr requirement"}
+	}
+	return leader, nil
 }
 
 // Forget drops the parked acknowledgements of a request that no longer waits: it timed out, or its client is gone.

@@ -78,3 +78,60 @@ func TestOnlySoManyBatchesAreSearchedAtATime(t *testing.T) {
 		t.Errorf("%+v; %d slots are taken", found, len(searching))
 	}
 }
+
+func TestWhatTheBrokerBuiltItselfIsFencedByItsEpoch(t *testing.T) {
+	f := newFixture(t, log.FsyncBackground)
+	f.config.Rules.MaxMessageBytes = 1 // a rule for clients
+	id := kafka.NewUUID()
+	p := f.create("t", id, self, 2)
+	a := newAcks()
+	if r, err := p.AppendOwn(0, records(t, 2), a, 7); err != nil || !r.Parked || r.LastOffset != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if parked, err := p.Await(0, 2, a, 8); err != nil || !parked {
+		t.Fatalf("parked %v, %v", parked, err)
+	}
+	if parked, err := p.Await(0, 0, a, 9); err != nil || parked {
+		t.Fatalf("waits for nothing: parked %v, %v", parked, err)
+	}
+	if err := p.CheckAppend(0); err != nil {
+		t.Fatal(err)
+	}
+	alone := f.registration(id, 0, self, 2)
+	alone.ISR, alone.PartitionEpoch = []kafka.BrokerID{self}, 1
+	f.apply(alone) // the other replica has left, and nothing waits for it
+	for _, want := range []int{7, 8} {
+		if got := <-a.c; got != want || a.errs[got] != nil {
+			t.Fatalf("acknowledged %d with %v, want %d", got, a.errs[got], want)
+		}
+	}
+	again := f.registration(id, 1, self, 2)
+	again.PartitionEpoch = 2
+	f.apply(again)
+	for _, epoch := range []kafka.LeaderEpoch{0, 2} { // deposed meanwhile, or ahead of this broker
+		_, err := p.AppendOwn(epoch, records(t, 1), a, 0)
+		_, awaitErr := p.Await(epoch, 0, a, 0)
+		for _, err := range []error{err, p.CheckAppend(epoch), awaitErr} {
+			if kafka.CodeOf(err) != kafka.NotLeaderOrFollower {
+				t.Errorf("epoch %d: %v", epoch, err)
+			}
+		}
+	}
+	if end := p.Log().EndOffset(); end != 2 {
+		t.Errorf("the log ends at %d", end)
+	}
+}
+
+func TestWhatTheBrokerBuiltItselfNeedsTheMinimumOfReplicas(t *testing.T) {
+	f := newFixture(t, log.FsyncBackground)
+	f.config.MinInsyncReplicas = 2
+	id := kafka.NewUUID()
+	p := f.create("t", id, self, 2)
+	alone := f.registration(id, 0, self, 2)
+	alone.ISR, alone.PartitionEpoch = []kafka.BrokerID{self}, 1
+	f.apply(alone)
+	_, err := p.AppendOwn(0, records(t, 1), newAcks(), 0)
+	if check := p.CheckAppend(0); kafka.CodeOf(err) != kafka.NotEnoughReplicas || kafka.CodeOf(check) != kafka.NotEnoughReplicas {
+		t.Fatalf("append: %v, check: %v", err, check)
+	}
+}
