@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,13 +67,41 @@ func (f *clientFlags) connect(cmd *cobra.Command, opts ...kgo.Opt) (*kgo.Client,
 // it speak of a group: what goes wrong there is an error too, or told in one line by the member.
 type lateLogger struct {
 	kgo.Logger
-	on atomic.Bool
+	on   atomic.Bool
+	said repeats
 }
 
 func (l *lateLogger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
-	if l.on.Load() && !slices.Contains(keyvals, any("group")) {
+	if l.on.Load() && !slices.Contains(keyvals, any("group")) && l.said.isNews(time.Now(), fmt.Sprint(msg, keyvals)) {
 		l.Logger.Log(level, msg, keyvals...)
 	}
+}
+
+// repeats keeps back what was said a short while ago: a broker that is away is tried again several times a second.
+type repeats struct {
+	mu struct {
+		sync.Mutex
+		last map[string]time.Time
+	}
+}
+
+const (
+	repeatInterval = 10 * time.Second
+	maxRepeats     = 100 // lines remembered; a client that finds so many things wrong may repeat itself
+)
+
+// isNews reports whether a line has not been said for repeatInterval, and remembers it as said if so.
+func (r *repeats) isNews(now time.Time, line string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, ok := r.mu.last[line]; ok && now.Sub(at) < repeatInterval {
+		return false
+	}
+	if r.mu.last == nil || len(r.mu.last) >= maxRepeats {
+		r.mu.last = make(map[string]time.Time)
+	}
+	r.mu.last[line] = now
+	return true
 }
 
 // ask connects, puts a question to the cluster within the timeout, and disconnects.

@@ -39,6 +39,9 @@ func (f *clientFlags) complete(cmd *cobra.Command, args []string, ask func(conte
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
+	if client.Ping(ctx) != nil { // which does not try again where no connection comes about, unlike other requests
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	names := slices.DeleteFunc(ask(ctx, kadm.NewClient(client)), func(name string) bool { return slices.Contains(args, name) })
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

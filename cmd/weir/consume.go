@@ -160,6 +160,7 @@ type consumer struct {
 
 	left     *unread // with --exit
 	finished func()  // ends the polling of a member that has nothing left to read
+	rejoins  repeats // of a member's reasons
 	printed  int64
 }
 

@@ -105,7 +105,9 @@ func (c *consumer) isTransient(e kgo.FetchError) bool {
 	if !errors.As(e.Err, &session) || !isTransientGroupError(session.Err) {
 		return false
 	}
-	c.warn("joining again: %v", session.Err)
+	if c.rejoins.isNews(time.Now(), session.Err.Error()) {
+		c.warn("joining again: %v", session.Err)
+	}
 	return true
 }
 

@@ -176,6 +176,7 @@ func TestTransientGroupErrors(t *testing.T) {
 		{kerr.UnknownMemberID, false},
 	} {
 		stderr.Reset()
+		c.rejoins = repeats{}
 		got := c.isTransient(kgo.FetchError{Err: step.err})
 		if told := strings.HasPrefix(stderr.String(), "weir: group g: joining again: "); got != step.want || told != step.want {
 			t.Errorf("%v: %v, told %q; want %v", step.err, got, stderr.String(), step.want)
