@@ -156,6 +156,58 @@ func TestJSONLinesRoundTrip(t *testing.T) {
 	}
 }
 
+// Layouts are franz-go's, in both directions.
+func TestLayouts(t *testing.T) {
+	broker, weir := newCLI(t)
+	topic := broker.Topic(t, 1)
+	weir.must(t, "k1\tv1\nk2\tv2\n", "produce", topic, "-f", `%k\t%v\n`)
+	weir.must(t, `{"timestamp":1767323045678,"key":{"base64":"/wA="},"value":"v3","headers":[{"key":"h","value":"x"},{"key":"n","value":null}]}`+"\n", "produce", topic, "-i", "json")
+	for layout, want := range map[string]string{
+		`%t[%p]@%o %k=%v|`: topic + "[0]@0 k1=v1|" + topic + "[0]@1 k2=v2|" + topic + "[0]@2 \xff\x00=v3|",
+		`%v\n`:             "v1\nv2\nv3\n",
+	} {
+		if got := weir.must(t, "", "consume", topic, "-e", "-f", layout); got != want {
+			t.Errorf("%s: %q, want %q", layout, got, want)
+		}
+	}
+	got := weir.must(t, "", "consume", topic, "-O", "2", "-e", "-f", `%k{hex} %v{base64} %d{strftime[%F %T]} %d %H %h{%k=%v;}`)
+	if want := "ff00 djM= 2026-01-02 03:04:05 1767323045678 2 h=x;n=;"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestTopicDeleteRecords(t *testing.T) {
+	broker, weir := newCLI(t)
+	topic := broker.Topic(t, 2)
+	weir.must(t, "1\n2\n3\n4\n", "produce", topic, "-p", "0")
+	weir.must(t, "5\n", "produce", topic, "-p", "1")
+	trim := func(args ...string) string {
+		return squeeze(weir.must(t, "", append([]string{"topic", "delete-records", topic}, args...)...))
+	}
+	header := "TOPIC PARTITION START-OFFSET OLD-START-OFFSET\n"
+	for _, step := range []struct {
+		args       []string
+		want, left string
+	}{
+		{[]string{"--before", "end", "--dry-run"}, topic + " 0 4 0\n" + topic + " 1 1 0\n", "1\n2\n3\n4\n"},
+		{[]string{"--before", "-2", "-p", "0"}, topic + " 0 2 0\n", "3\n4\n"},
+		{[]string{"--before", "@2001-01-01"}, topic + " 0 2 2\n" + topic + " 1 0 0\n", "3\n4\n"},
+		{[]string{"--before", "3"}, topic + " 0 3 2\n" + topic + " 1 1 0\n", "4\n"},
+	} {
+		if got := trim(step.args...); got != header+step.want {
+			t.Errorf("delete-records %q:\n%s", step.args, got)
+		}
+		if got := weir.must(t, "", "consume", topic, "-p", "0", "-e"); got != step.left {
+			t.Errorf("after delete-records %q: %q, want %q", step.args, got, step.left)
+		}
+	}
+	weir.fails(t, "", "there is no such topic", "topic", "delete-records", harness.TopicName(t), "--before", "end")
+	weir.fails(t, "", "has no partition 7", "topic", "trim", topic, "-p", "7", "--before", "end")
+	compacted := broker.Topic(t, 1, "cleanup.policy", "compact")
+	weir.must(t, "k:v\n", "produce", compacted, "-K", ":")
+	weir.fails(t, "", "POLICY_VIOLATION", "topic", "delete-records", compacted, "--before", "end")
+}
+
 func TestProduceErrors(t *testing.T) {
 	broker, weir := newCLI(t)
 	topic := broker.Topic(t, 1, "max.message.bytes", "1000")
