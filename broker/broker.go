@@ -15,6 +15,7 @@ import (
 	"weir/broker/replica"
 	"weir/cluster"
 	"weir/cluster/metadata"
+	"weir/coordinator"
 	"weir/internal/clock"
 	"weir/internal/metrics"
 	"weir/internal/vfs"
@@ -43,6 +44,7 @@ type Broker struct {
 	store    *log.Store
 	node     *cluster.Node
 	replicas *replica.Manager
+	groups   *coordinator.Runtime
 	handlers *handler.Handlers
 	server   *Server
 	failed   chan error // what makes going on impossible, such as a failed metadata directory
@@ -82,6 +84,7 @@ func (b *Broker) open(ctx context.Context) error {
 	// The server is there before the first image, whose settings it follows; it serves nobody before Run.
 	b.server = NewServer(ServerOptions{Handle: func(r *handler.Request) handler.Reply { return b.handlers.Handle(r) }, Clock: b.Clock, Logger: b.Logger,
 		Limits: limitsOf(b.Config, b.Memory), Metrics: b.Metrics})
+	b.groups = b.newGroups()
 	if err := b.startNode(ctx); err != nil {
 		return err
 	}
@@ -184,6 +187,9 @@ func (b *Broker) Close() error { return b.closeOnce() }
 func (b *Broker) close() error {
 	var errs []error
 	close(b.stopping)
+	if b.groups != nil {
+		b.groups.Close() // before the server waits for what is being answered: a member may wait for others for minutes
+	}
 	if b.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		_ = b.server.Shutdown(ctx) // that connections had to be closed is not an error of the stop

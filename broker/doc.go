@@ -5,8 +5,9 @@
 // partitions), register this broker, accept connections. A socket is bound before it is served, so a client that comes
 // early waits in the backlog and is answered when the broker is usable.
 //
-// Stop: connections are drained, the node stops, the logs are flushed and marked clean.
+// Stop: the coordinators answer whoever waits at them, connections are drained, the node stops, the logs are flushed and
+// marked clean.
 //
 // Goroutines: one Serve for each listener, one reader for each connection and what Server says of them, the tasks of
-// log.Store and the loops of cluster.Node. Run owns and waits for all of them.
+// log.Store, the loops of cluster.Node and the actors of coordinator.Runtime. Run owns and waits for all of them.
 package broker

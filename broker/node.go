@@ -81,6 +81,7 @@ func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 			b.replicas.SetStraysAside()
 			first = false
 		}
+		b.coordinate(delta, img)
 		b.reconfigure(delta, img)
 	}
 }

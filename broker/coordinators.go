@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"io"
+	"math/rand/v2"
+
+	"weir/broker/replica"
+	"weir/cluster/metadata"
+	"weir/coordinator"
+	"weir/coordinator/group"
+	"weir/internal/kafka"
+	"weir/log"
+	"weir/protocol/batch"
+)
+
+// newGroups makes the coordinator of groups, whose partitions are those of __consumer_offsets.
+func (b *Broker) newGroups() *coordinator.Runtime {
+	o, g := b.Config.Offsets, b.Config.Groups
+	settings := group.Settings{
+		InitialRebalanceDelay: g.InitialRebalanceDelay,
+		MinSessionTimeout:     g.MinSessionTimeout,
+		MaxSessionTimeout:     g.MaxSessionTimeout,
+		MaxSize:               g.MaxSize,
+		OffsetsRetention:      o.Retention,
+		OffsetsRetentionCheck: o.RetentionCheck,
+		OffsetMetadataMax:     int(o.MetadataMaxBytes),
+	}
+	return coordinator.New(coordinator.Options{
+		Topic:         kafka.ConsumerOffsetsTopic,
+		New:           func() coordinator.Shard { return group.New(settings, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))) },
+		CommitTimeout: o.CommitTimeout,
+		Codec:         batch.Codec(o.TopicCodec),
+		Clock:         b.Clock, Logger: b.Logger, Metrics: b.Metrics,
+	})
+}
+
+// coordinate makes this broker the coordinator of the partitions that it leads, and of no others, after the replicas
+// have taken the change over.
+func (b *Broker) coordinate(delta *metadata.Delta, img *metadata.Image) {
+	partitions := int32(0)
+	if t, ok := img.Topics.ByName(kafka.ConsumerOffsetsTopic); ok {
+		partitions = int32(len(t.Partitions))
+	}
+	b.groups.SetPartitions(partitions)
+	local := delta.Local(b.Config.NodeID)
+	for _, lost := range [][]metadata.LocalPartition{local.Deleted, local.Followers} {
+		for _, p := range lost {
+			if p.Topic == kafka.ConsumerOffsetsTopic {
+				b.groups.Resign(p.Partition)
+			}
+		}
+	}
+	for _, p := range local.Leaders {
+		if p.Topic != kafka.ConsumerOffsetsTopic {
+			continue
+		}
+		if replica := b.replicas.Partition(p.TopicPartition); replica != nil {
+			b.groups.Elect(p.Partition, p.Registration.LeaderEpoch, coordinated{replica})
+		} else { // its log cannot be used
+			b.groups.Resign(p.Partition)
+		}
+	}
+	if len(delta.TopicsDeleted) > 0 {
+		var deleted group.TopicsDeleted
+		for _, t := range delta.TopicsDeleted {
+			deleted.Names = append(deleted.Names, t.Name)
+		}
+		b.groups.Each(deleted)
+	}
+}
+
+// coordinated makes a replica what a coordinator's shard needs.
+type coordinated struct{ *replica.Partition }
+
+var _ coordinator.Partition = coordinated{}
+
+// committed is the replica.Acker of a coordinator's append.
+type committed struct{ tell func(error) }
+
+func (c *committed) Acked(_ int, err error) { c.tell(err) }
+
+func (p coordinated) Check(epoch kafka.LeaderEpoch) error { return p.CheckAppend(epoch) }
+
+func (p coordinated) Append(epoch kafka.LeaderEpoch, b []byte, tell func(error)) (isCommitted bool, err error) {
+	result, err := p.AppendOwn(epoch, b, &committed{tell}, 0)
+	return !result.Parked, err
+}
+
+func (p coordinated) Await(epoch kafka.LeaderEpoch, endOffset int64, tell func(error)) (isCommitted bool, err error) {
+	parked, err := p.Partition.Await(epoch, endOffset, &committed{tell}, 0)
+	return !parked, err
+}
+
+func (p coordinated) MaxBatchBytes() int {
+	c := p.Config()
+	return int(min(c.Rules.MaxMessageBytes, c.Log.SegmentBytes))
+}
+
+func (p coordinated) Offsets() (startOffset, endOffset int64) {
+	l := p.Log()
+	return l.StartOffset(), l.EndOffset()
+}
+
+func (p coordinated) Read(buf []byte, offset, endOffset int64) ([]byte, error) {
+	records, err := p.Log().Read(log.ReadRequest{Offset: offset, MaxBytes: cap(buf), EndOffset: endOffset, AtLeastOne: true})
+	if err != nil {
+		return nil, err
+	}
+	defer records.Release()
+	n := records.Len()
+	if n > cap(buf) {
+		buf = make([]byte, n)
+	}
+	buf = buf[:n]
+	if _, err := records.ReadAt(buf, 0); err != nil && err != io.EOF {
+		return nil, err
+	}
+	return buf, nil
+}
