@@ -145,7 +145,7 @@ func drop(body protocol.Body, pending *handler.Pending) {
 
 // finish ends r, which was handled; see letGo.
 func (c *conn) finish(r *request, reuse bool) {
-	c.server.metrics.apis[r.api.Key].seconds.Observe(c.server.clock.Now().Sub(r.Received))
+	c.server.metrics.answered(r.api, c.server.clock.Now().Sub(r.Received))
 	c.letGo(r, reuse)
 }
 

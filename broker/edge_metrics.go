@@ -12,7 +12,7 @@ import (
 // edgeMetrics are what the network edge counts.
 type edgeMetrics struct {
 	registry    *metrics.Registry
-	apis        map[int16]apiMetrics // read only
+	apis        map[int16]*apiMetrics // read only
 	bytesIn     *metrics.Counter
 	bytesOut    *metrics.Counter
 	refused     map[refusal]*metrics.Counter // read only
@@ -23,11 +23,12 @@ type edgeMetrics struct {
 	tooSlow     *metrics.Counter
 }
 
+// apiMetrics are made when they first count: most versions, and many APIs, are never asked for.
 type apiMetrics struct {
 	// requests are counted by version, from the API's lowest one on; behind the highest comes one for versions that are
-	// not served. A counter is made with the first request of its version: most versions never come.
+	// not served.
 	requests []atomic.Pointer[metrics.Counter]
-	seconds  *metrics.Histogram
+	seconds  atomic.Pointer[metrics.Histogram]
 }
 
 // requestTimes go from a produce into the page cache to a long poll's end.
@@ -40,7 +41,7 @@ var requestTimes = []time.Duration{
 func newEdgeMetrics(r *metrics.Registry) *edgeMetrics {
 	m := &edgeMetrics{
 		registry:    r,
-		apis:        make(map[int16]apiMetrics),
+		apis:        make(map[int16]*apiMetrics),
 		bytesIn:     r.Counter("weir_request_bytes_total", "Bytes of request frames read."),
 		bytesOut:    r.Counter("weir_response_bytes_total", "Bytes of responses written."),
 		refused:     make(map[refusal]*metrics.Counter),
@@ -55,11 +56,7 @@ func newEdgeMetrics(r *metrics.Registry) *edgeMetrics {
 			metrics.Label{Name: "limit", Value: string(why)})
 	}
 	for api := range protocol.APIs(protocol.ClientListener | protocol.PeerListener) {
-		label := metrics.Label{Name: "api", Value: api.Name}
-		m.apis[api.Key] = apiMetrics{
-			requests: make([]atomic.Pointer[metrics.Counter], api.Max-api.Min+2),
-			seconds:  r.Histogram("weir_request_seconds", "From the request's last byte to the reply's.", requestTimes, label),
-		}
+		m.apis[api.Key] = &apiMetrics{requests: make([]atomic.Pointer[metrics.Counter], api.Max-api.Min+2)}
 	}
 	return m
 }
@@ -84,6 +81,15 @@ func (m *edgeMetrics) requestsOf(api *protocol.API, version int16) *metrics.Coun
 		label = strconv.Itoa(int(version))
 	}
 	return m.registry.Counter("weir_requests_total", "Requests decoded.", metrics.Label{Name: "api", Value: api.Name}, metrics.Label{Name: "version", Value: label})
+}
+
+// answered counts a request that was answered, after d.
+func (m *edgeMetrics) answered(api *protocol.API, d time.Duration) {
+	p := &m.apis[api.Key].seconds
+	if p.Load() == nil {
+		p.Store(m.registry.Histogram("weir_request_seconds", "From the request's last byte to the reply's.", requestTimes, metrics.Label{Name: "api", Value: api.Name}))
+	}
+	p.Load().Observe(d)
 }
 
 // opened counts a connection that is served from now on.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -60,8 +61,22 @@ func TestRequestsAreCountedByVersionAndConnectionsByListener(t *testing.T) {
 func TestCountingRequestsAllocatesNothing(t *testing.T) {
 	m := newEdgeMetrics(metrics.NewRegistry())
 	api := protocol.Lookup(0, protocol.ClientListener)
-	m.request(api, api.Max)
-	if n := testing.AllocsPerRun(100, func() { m.request(api, api.Max) }); n != 0 {
+	count := func() {
+		m.request(api, api.Max)
+		m.answered(api, time.Millisecond)
+	}
+	count()
+	if n := testing.AllocsPerRun(100, count); n != 0 {
 		t.Errorf("counting a request allocates %v times", n)
 	}
+	for _, f := range m.registry.Families() {
+		if f.Name != "weir_request_seconds" {
+			continue
+		}
+		if _, cumulative := f.Metrics[0].Histogram.Buckets(); len(f.Metrics) != 1 || cumulative[len(cumulative)-1] != 102 {
+			t.Errorf("%d histograms, the first has counted %v", len(f.Metrics), cumulative)
+		}
+		return
+	}
+	t.Error("no histogram")
 }

@@ -29,6 +29,7 @@ type serveFlags struct {
 	overrides []string
 	listen    string
 	dataDir   string
+	http      string
 	portsFile string
 }
 
@@ -44,7 +45,7 @@ Without any setting it listens on localhost:9092 only and keeps its data in the 
 
 Settings have Kafka's names. They come from, later ones winning: defaults, the file of --config (Kafka's
 server.properties, as it is), variables KAFKA_* (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --override, and
---listen and --data-dir. A wrong setting ends with exit code 2 before anything is touched.`,
+--listen, --data-dir and --http. A wrong setting ends with exit code 2 before anything is touched.`,
 		Example: `  weir serve
   weir serve --listen 127.0.0.1:9192 --data-dir /tmp/weir
   weir serve --config server.properties --override num.partitions=3`,
@@ -56,6 +57,7 @@ server.properties, as it is), variables KAFKA_* (KAFKA_NUM_PARTITIONS=3 is num.p
 	f.StringArrayVar(&flags.overrides, "override", nil, "set `name=value`; may be given often")
 	f.StringVar(&flags.listen, "listen", "", "listen on `host:port`; port 0 takes any free one")
 	f.StringVar(&flags.dataDir, "data-dir", "", "keep data in this `folder`")
+	f.StringVar(&flags.http, "http", "", "serve metrics, health and profiles on `host:port`; off by default")
 	f.StringVar(&flags.portsFile, "ports-file", "", "when ready, write the bound addresses to this `file` as JSON")
 	return cmd
 }
@@ -63,7 +65,7 @@ server.properties, as it is), variables KAFKA_* (KAFKA_NUM_PARTITIONS=3 is num.p
 // serve runs a broker until ctx ends.
 func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 	settings, warnings, err := config.Load(config.Inputs{File: flags.file, Env: os.Environ(), Overrides: flags.overrides,
-		Listen: flags.listen, DataDir: flags.dataDir, Host: config.LocalHost()})
+		Listen: flags.listen, DataDir: flags.dataDir, HTTP: flags.http, Host: config.LocalHost()})
 	if err != nil {
 		return usageLine(err)
 	}
@@ -71,7 +73,13 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 	for _, line := range warnings.Lines() {
 		logger.Warn(line)
 	}
-	b, err := broker.Open(ctx, broker.Options{Config: settings, FS: vfs.OS(), Clock: clock.System(), Logger: logger, Metrics: metrics.NewRegistry(),
+	registry := metrics.NewRegistry()
+	web, err := listenHTTP(settings.HTTPListeners, registry, logger)
+	if err != nil {
+		return usageLine(err)
+	}
+	defer web.close()
+	b, err := broker.Open(ctx, broker.Options{Config: settings, FS: vfs.OS(), Clock: clock.System(), Logger: logger, Metrics: registry,
 		Memory: limitMemory(), OpenFiles: openFiles()})
 	if err != nil {
 		var bind *broker.BindError
@@ -80,8 +88,9 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 		}
 		return err
 	}
+	web.opened(b)
 	if flags.portsFile != "" {
-		if err := writePorts(flags.portsFile, b); err != nil {
+		if err := writePorts(flags.portsFile, b, web); err != nil {
 			return errors.Join(fmt.Errorf("write the ports: %w", err), b.Close())
 		}
 	}
@@ -105,14 +114,15 @@ func newLogger(w io.Writer, level slog.Level) *slog.Logger {
 
 // ports is what --ports-file holds.
 type ports struct {
-	Listeners map[string]string `json:"listeners"` // listener name → address that is bound
+	Listeners map[string]string `json:"listeners"`      // listener name → address that is bound
+	HTTP      []string          `json:"http,omitempty"` // addresses that are bound
 	ClusterID string            `json:"cluster_id"`
 	PID       int               `json:"pid"`
 }
 
 // writePorts appears at once and whole, so that who waits for the file never reads half of it.
-func writePorts(path string, b *broker.Broker) error {
-	data, err := json.Marshal(ports{Listeners: b.Bound(), ClusterID: b.ClusterID(), PID: os.Getpid()})
+func writePorts(path string, b *broker.Broker, web *httpServer) error {
+	data, err := json.Marshal(ports{Listeners: b.Bound(), HTTP: web.bound(), ClusterID: b.ClusterID(), PID: os.Getpid()})
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ const (
 	sys      = "golang.org/x/sys"
 	cobra    = "github.com/spf13/cobra"
 	prom     = "github.com/prometheus/client_golang"
+	promData = "github.com/prometheus/client_model"
 )
 
 // layer says what a package may import beside the standard library.
@@ -86,7 +87,7 @@ var layering = map[string]layer{
 	// L6: programs and what embeds a broker.
 	"cmd/weir": {level: 6, weir: []string{
 		"broker", "broker/config", "cluster", "cluster/metadata", "cluster/gossip", "console", "log", "protocol", "protocol/batch",
-	}, external: []string{cobra, "github.com/spf13/pflag", kgo, kadm, kmsg, kerr, prom}},
+	}, external: []string{cobra, "github.com/spf13/pflag", kgo, kadm, kmsg, kerr, prom, promData}},
 	"console":  {level: 6, weir: []string{"broker"}, external: []string{kgo, kadm, kmsg, kerr}},
 	"weirtest": {level: 6, weir: []string{"broker", "broker/config"}, external: []string{kmsg}},
 }

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"weir/broker"
+)
+
+// The names that dashboards of Kafka ask for. Those of kafka_exporter are of the cluster, those that the JMX exporter makes
+// of Kafka's own metrics are of this broker. Metrics that stand for something which Weir does not have are not told.
+
+// exporter tells what kafka_exporter tells.
+func (s scrape) exporter(stats *broker.Stats) {
+	if c := stats.Controller; c != nil {
+		s.gauge("kafka_brokers", "Brokers that are alive.").add(float64(len(c.Brokers)))
+		info := s.gauge("kafka_broker_info", "Where a broker is reached; always 1.")
+		for _, b := range c.Brokers {
+			info.add(1, "address", b.Address, "id", strconv.Itoa(int(b.ID)))
+		}
+		partitions := s.gauge("kafka_topic_partitions", "Partitions of a topic.")
+		for _, t := range c.Topics {
+			partitions.add(float64(t.Partitions), "topic", t.Name)
+		}
+	}
+	current := s.gauge("kafka_topic_partition_current_offset", "Offset that the next record to be read will have.")
+	oldest := s.gauge("kafka_topic_partition_oldest_offset", "Offset of the first record.")
+	inSync := s.gauge("kafka_topic_partition_in_sync_replica", "Replicas in sync.")
+	leader := s.gauge("kafka_topic_partition_leader", "Id of the broker that leads; -1 without a leader.")
+	preferred := s.gauge("kafka_topic_partition_leader_is_preferred", "1 if the first of the replicas leads.")
+	replicas := s.gauge("kafka_topic_partition_replicas", "Replicas.")
+	under := s.gauge("kafka_topic_partition_under_replicated_partition", "1 if a replica is not in sync.")
+	for i := range stats.Partitions {
+		p := &stats.Partitions[i]
+		labels := pairs("partition", strconv.Itoa(int(p.Partition)), "topic", p.Topic)
+		if p.End >= 0 {
+			current.addLabelled(float64(p.End), labels)
+			oldest.addLabelled(float64(p.Start), labels)
+		}
+		inSync.addLabelled(float64(p.InSync), labels)
+		leader.addLabelled(float64(p.Leader), labels)
+		preferred.addLabelled(truth(p.Preferred), labels)
+		replicas.addLabelled(float64(p.Replicas), labels)
+		under.addLabelled(truth(p.InSync < p.Replicas), labels)
+	}
+}
+
+// groups tells of consumer groups: kafka_exporter's families, and how many groups are in which state.
+func (s scrape) groups(stats *broker.Stats) {
+	if stats.Groups == nil {
+		return
+	}
+	type partition struct {
+		topic  string
+		number int32
+	}
+	ends := make(map[partition]int64)
+	for i := range stats.Partitions {
+		p := &stats.Partitions[i]
+		ends[partition{p.Topic, p.Partition}] = p.End
+	}
+	members := s.gauge("kafka_consumergroup_members", "Members of a group.")
+	current := s.gauge("kafka_consumergroup_current_offset", "Offset that a group has committed.")
+	lag := s.gauge("kafka_consumergroup_lag", "Records that a group has not committed yet, of partitions that this broker leads.")
+	currentSum := s.gauge("kafka_consumergroup_current_offset_sum", "Sum of the offsets that a group has committed for a topic.")
+	lagSum := s.gauge("kafka_consumergroup_lag_sum", "Sum of the records of a topic that a group has not committed yet.")
+	states := make(map[string]int)
+	for i := range stats.Groups {
+		g := &stats.Groups[i]
+		states[g.State]++
+		id := strings.ToValidUTF8(g.ID, "\ufffd") // a client may call its group anything
+		members.add(float64(g.Members), "consumergroup", id)
+		type sum struct {
+			offset, lag int64
+			known       bool // the lag of a partition at least
+		}
+		sums := make(map[string]sum)
+		for _, o := range g.Offsets {
+			labels := pairs("consumergroup", id, "partition", strconv.Itoa(int(o.Partition)), "topic", o.Topic)
+			current.addLabelled(float64(o.Offset), labels)
+			total := sums[o.Topic]
+			total.offset += o.Offset
+			if end, ok := ends[partition{o.Topic, o.Partition}]; ok && end >= 0 {
+				behind := max(end-o.Offset, 0) // the offset may be from before a truncation
+				lag.addLabelled(float64(behind), labels)
+				total.lag += behind
+				total.known = true
+			}
+			sums[o.Topic] = total
+		}
+		for topic, total := range sums {
+			labels := pairs("consumergroup", id, "topic", topic)
+			currentSum.addLabelled(float64(total.offset), labels)
+			if total.known {
+				lagSum.addLabelled(float64(total.lag), labels)
+			}
+		}
+	}
+	byState := s.gauge("weir_groups", "Groups that this broker coordinates, by state.")
+	for state, n := range states {
+		byState.add(float64(n), "state", state)
+	}
+}
+
+// jmx tells what the usual rules of the JMX exporter make of a broker's metrics.
+func (s scrape) jmx(stats *broker.Stats) {
+	s.brokerTopicMetrics(stats)
+	s.replicaManager(stats)
+	s.controller(stats)
+	s.raft(stats)
+	s.logs(stats.Logs)
+}
+
+func (s scrape) brokerTopicMetrics(stats *broker.Stats) {
+	for _, f := range []struct {
+		name, help string
+		value      func(*broker.TrafficCounts) int64
+	}{
+		{"messagesin", "Records that clients produced.", func(c *broker.TrafficCounts) int64 { return c.MessagesIn }},
+		{"bytesin", "Bytes that clients produced.", func(c *broker.TrafficCounts) int64 { return c.BytesIn }},
+		{"bytesout", "Bytes that consumers fetched.", func(c *broker.TrafficCounts) int64 { return c.BytesOut }},
+		{"bytesrejected", "Bytes of batches that were too large.", func(c *broker.TrafficCounts) int64 { return c.BytesRejected }},
+		{"totalproducerequests", "Partitions that Produce requests named.", func(c *broker.TrafficCounts) int64 { return c.ProduceRequests }},
+		{"totalfetchrequests", "Partitions that Fetch requests named.", func(c *broker.TrafficCounts) int64 { return c.FetchRequests }},
+		{"failedproducerequests", "Partitions of Produce requests that failed unexpectedly.", func(c *broker.TrafficCounts) int64 { return c.FailedProduceRequests }},
+		{"failedfetchrequests", "Partitions of Fetch requests that failed unexpectedly.", func(c *broker.TrafficCounts) int64 { return c.FailedFetchRequests }},
+	} {
+		out := s.counter("kafka_server_brokertopicmetrics_"+f.name+"_total", f.help+" Without a topic: of all topics since the start.")
+		out.add(float64(f.value(&stats.AllTraffic)))
+		for topic, c := range stats.Traffic {
+			out.add(float64(f.value(&c)), "topic", topic)
+		}
+	}
+}
+
+func (s scrape) replicaManager(stats *broker.Stats) {
+	replicas := s.gauge("kafka_cluster_partition_replicascount", "Replicas of a partition that this broker leads.")
+	inSync := s.gauge("kafka_cluster_partition_insyncreplicascount", "Replicas in sync of a partition that this broker leads.")
+	atMin := s.gauge("kafka_cluster_partition_atminisr", "1 if just min.insync.replicas are in sync.")
+	underMin := s.gauge("kafka_cluster_partition_underminisr", "1 if fewer than min.insync.replicas are in sync, so that acks=all is refused.")
+	leads, underReplicated, underMinISR := 0, 0, 0
+	for i := range stats.Partitions {
+		p := &stats.Partitions[i]
+		if p.Leader != stats.Self {
+			continue
+		}
+		leads++
+		if p.InSync < p.Replicas {
+			underReplicated++
+		}
+		if p.InSync < p.MinInSync {
+			underMinISR++
+		}
+		labels := pairs("partition", strconv.Itoa(int(p.Partition)), "topic", p.Topic)
+		replicas.addLabelled(float64(p.Replicas), labels)
+		inSync.addLabelled(float64(p.InSync), labels)
+		atMin.addLabelled(truth(p.InSync == p.MinInSync), labels)
+		underMin.addLabelled(truth(p.InSync < p.MinInSync), labels)
+	}
+	s.gauge("kafka_server_replicamanager_partitioncount", "Replicas on this broker.").add(float64(stats.Replicas))
+	s.gauge("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.").add(float64(leads))
+	s.gauge("kafka_server_replicamanager_underreplicatedpartitions", "Partitions that this broker leads and of which a replica is not in sync.").add(float64(underReplicated))
+	s.gauge("kafka_server_replicamanager_underminisrpartitioncount", "Partitions that this broker leads and of which fewer than min.insync.replicas are in sync.").add(float64(underMinISR))
+	s.gauge("kafka_server_replicamanager_offlinereplicacount", "Replicas on this broker that cannot be used.").add(float64(stats.Offline))
+}
+
+func (s scrape) controller(stats *broker.Stats) {
+	const prefix = "kafka_controller_kafkacontroller_"
+	c := stats.Controller
+	s.gauge(prefix+"activecontrollercount", "1 if this broker is the active controller.").add(truth(c != nil))
+	if c == nil {
+		return
+	}
+	s.gauge(prefix+"globaltopiccount", "Topics of the cluster.").add(float64(len(c.Topics)))
+	s.gauge(prefix+"globalpartitioncount", "Partitions of the cluster.").add(float64(c.Partitions))
+	s.gauge(prefix+"offlinepartitionscount", "Partitions of the cluster without a leader.").add(float64(c.Leaderless))
+	s.gauge(prefix+"preferredreplicaimbalancecount", "Partitions of the cluster that are not led by the first of their replicas.").add(float64(c.NotPreferred))
+}
+
+// raft tells of the metadata log.
+func (s scrape) raft(stats *broker.Stats) {
+	const prefix = "kafka_server_raftmetrics_"
+	q := &stats.Quorum
+	end, state := int64(-1), "observer"
+	for _, r := range q.Voters {
+		if r.Node == stats.Self {
+			end, state = r.LogEndOffset, "follower"
+		}
+	}
+	for _, r := range q.Learners {
+		if r.Node == stats.Self {
+			end = r.LogEndOffset
+		}
+	}
+	if q.Leader == stats.Self {
+		state = "leader"
+	}
+	s.gauge(prefix+"current_leader", "Id of the node that leads the metadata log; -1 if unknown.").add(float64(q.Leader))
+	s.gauge(prefix+"current_epoch", "Leader epoch of the metadata log.").add(float64(q.LeaderEpoch))
+	s.gauge(prefix+"high_watermark", "Offset up to which the metadata log is committed.").add(float64(q.HighWatermark))
+	s.gauge(prefix+"log_end_offset", "Offset where this node's metadata log ends; -1 if unknown.").add(float64(end))
+	s.gauge(prefix+"current_state", "What this node is to the metadata log: leader, follower or observer; always 1.").add(1, "current_state", state)
+}
+
+func (s scrape) logs(logs []broker.LogStats) {
+	size := s.gauge("kafka_log_log_size", "Bytes of a replica's log on this broker.")
+	start := s.gauge("kafka_log_log_logstartoffset", "Offset of the first record of a replica's log on this broker.")
+	end := s.gauge("kafka_log_log_logendoffset", "Offset that the next record of a replica's log on this broker gets.")
+	segments := s.gauge("kafka_log_log_numlogsegments", "Segments of a replica's log on this broker.")
+	for i := range logs {
+		l := &logs[i]
+		labels := pairs("partition", strconv.Itoa(int(l.Partition)), "topic", l.Topic)
+		size.addLabelled(float64(l.Size), labels)
+		start.addLabelled(float64(l.Start), labels)
+		end.addLabelled(float64(l.End), labels)
+		segments.addLabelled(float64(l.Segments), labels)
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
