@@ -96,7 +96,7 @@ func (f *consumeFlags) consume(cmd *cobra.Command, topics []string) error {
 	if err != nil {
 		return f.explain(err)
 	}
-	c.ranges = rangesFrom(f.offset, list)
+	c.located = list
 	if f.member.group != "" {
 		return c.runMember(cmd.Context(), topics)
 	}
@@ -151,12 +151,12 @@ func (f *consumeFlags) locate(ctx context.Context, admin *kadm.Client, topics []
 
 // consumer prints records until it has enough.
 type consumer struct {
-	flags  *consumeFlags
-	client *kgo.Client
-	ranges partitionRanges // of all partitions, as they were at the start
-	stderr io.Writer
-	out    *bufio.Writer
-	write  func(io.Writer, *kgo.FetchPartition, *kgo.Record) error
+	flags   *consumeFlags
+	client  *kgo.Client
+	located offsetList // all partitions, as they were at the start
+	stderr  io.Writer
+	out     *bufio.Writer
+	write   func(io.Writer, *kgo.FetchPartition, *kgo.Record) error
 
 	left     *unread // with --exit
 	finished func()  // ends the polling of a member that has nothing left to read
@@ -166,13 +166,14 @@ type consumer struct {
 
 // runAlone reads partitions that no group hands out.
 func (c *consumer) runAlone(ctx context.Context) error {
+	ranges := rangesFrom(c.flags.offset, c.located)
 	if c.flags.exit {
 		c.left = new(unread)
-		if c.left.add(c.ranges) {
+		if c.left.add(ranges) {
 			return nil
 		}
 	}
-	c.client.AddConsumePartitions(c.ranges.starts())
+	c.client.AddConsumePartitions(ranges.starts())
 	return c.poll(ctx, func([]*kgo.Record) {}, func(kgo.FetchError) bool { return false })
 }
 

@@ -136,18 +136,20 @@ func (c *consumer) committed(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *k
 }
 
 // startAt replaces the beginning of a partition, which the client takes where nothing is committed, by what --offset
-// says. A partition that came after the command had started is read from its beginning.
+// says. A partition that came after the command had started is read from its beginning, and not waited for.
 func (c *consumer) startAt(_ context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	added := make(partitionRanges)
 	for topic, partitions := range fetched {
 		for id, offset := range partitions {
-			at, known := c.ranges[topic][id]
-			if committed := offset.EpochOffset().Offset; committed >= 0 {
-				at.start = committed
-			} else if known {
-				partitions[id] = kgo.NewOffset().At(at.start)
+			at, known := c.located[topic][id]
+			start := offset.EpochOffset().Offset // negative where nothing is committed
+			if start < 0 {
+				start = c.flags.offset.in(at)
+				if known {
+					partitions[id] = kgo.NewOffset().At(at.clamp(start))
+				}
 			}
-			added.set(topic, id, at)
+			added.set(topic, id, offsetRange{at.clamp(start), at.end})
 		}
 	}
 	if c.left != nil && c.left.add(added) {

@@ -109,18 +109,19 @@ func TestOnlyWhatWasPrintedCountsAsRead(t *testing.T) {
 // With --exit a member reads to the end of what it holds, from the group's commits where there are any.
 func TestMemberKnowsWhatItHasToRead(t *testing.T) {
 	c := newTestConsumer(new(bytes.Buffer))
-	c.ranges = partitionRanges{"a": {0: {2, 10}, 1: {2, 10}, 2: {10, 10}}}
+	c.located = offsetList{"a": {0: {start: 2, end: 10}, 1: {start: 2, end: 10}, 2: {start: 10, end: 10}, 4: {start: 10, end: 10}}}
 	c.left = new(unread)
 	ended := false
 	c.finished = func() { ended = true }
 
 	offsets, err := c.startAt(t.Context(), map[string]map[int32]kgo.Offset{"a": {
 		0: kgo.NewOffset().At(9), 1: kgo.NewOffset().AtStart(), 2: kgo.NewOffset().AtStart(), 3: kgo.NewOffset().AtStart(),
+		4: kgo.NewOffset().At(5), // its record has been deleted since
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for partition, want := range map[int32]int64{0: 9, 1: 2, 2: 10, 3: -2} { // -2 is the beginning
+	for partition, want := range map[int32]int64{0: 9, 1: 2, 2: 10, 3: -2, 4: 5} { // -2 is the beginning
 		if got := offsets["a"][partition].EpochOffset().Offset; got != want {
 			t.Errorf("partition %d starts at %d, want %d", partition, got, want)
 		}

@@ -2,7 +2,8 @@
 //
 // main.go picks the verb and is the only place that exits; every verb has a file of its own. serve.go and its wiring
 // are the server; all other verbs are clients that use nothing but the public API, so they work against any
-// Kafka-compatible broker. Only they import a client library.
+// Kafka-compatible broker. Only they import a client library, which calls a group member's functions from goroutines of
+// its own (consume_group.go).
 //
 // Exit codes: 0 the verb did what was asked; 1 it failed; 2 the command line or the configuration is wrong, and
 // nothing was done.

@@ -65,6 +65,11 @@ func TestGroupGoesOnWhereItStopped(t *testing.T) {
 	if got := consume("-e", "-o", "json"); !strings.Contains(got, `"offset":4,`) || !strings.Contains(got, `"value":"5"`) {
 		t.Errorf("consume -o json: %s", got)
 	}
+	weir.must(t, "6\n", "produce", topic)
+	weir.must(t, "", "topic", "delete-records", topic, "--before", "end")
+	if got := consume("-e"); got != "" {
+		t.Errorf("%q came of what was deleted", got)
+	}
 	weir.fails(t, "", "there is no such topic", "consume", harness.TopicName(t), "--group", group)
 	weir.fails(t, "", "INVALID_SESSION_TIMEOUT", "consume", topic, "--group", group, "--session-timeout", "200ms")
 }
