@@ -80,18 +80,17 @@ func (s *httpServer) opened(b *broker.Broker) { s.broker.Store(b) }
 
 // close stops serving. What is being answered may end, if that does not take long.
 func (s *httpServer) close() {
-	for _, socket := range s.sockets {
+	if s.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), httpStopTimeout)
+		defer cancel()
+		if s.server.Shutdown(ctx) != nil {
+			_ = s.server.Close()
+		}
+		s.serving.Wait()
+	}
+	for _, socket := range s.sockets { // those that the server had not come to serve, or nobody was going to
 		_ = socket.Close()
 	}
-	if s.server == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), httpStopTimeout)
-	defer cancel()
-	if s.server.Shutdown(ctx) != nil {
-		_ = s.server.Close()
-	}
-	s.serving.Wait()
 }
 
 func (s *httpServer) handler(registry *metrics.Registry, logger *slog.Logger) http.Handler {

@@ -29,6 +29,7 @@ type Options struct {
 // Process is a running broker.
 type Process struct {
 	Address   string        // host:port of the client listener
+	HTTP      []string      // host:port of metrics and health, where the broker serves them
 	ReadyTime time.Duration // from the start of the process to its word that it is ready
 
 	cmd    *exec.Cmd
@@ -64,7 +65,7 @@ func Launch(o Options) (*Process, error) {
 	if err := p.start(); err != nil {
 		return nil, err
 	}
-	if p.Address, err = p.awaitPorts(portsFile); err != nil {
+	if err := p.awaitPorts(portsFile); err != nil {
 		p.Kill()
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (p *Process) start() error {
 }
 
 // awaitPorts reads the file that the broker writes when it is ready.
-func (p *Process) awaitPorts(name string) (string, error) {
+func (p *Process) awaitPorts(name string) error {
 	deadline := time.NewTimer(readyWithin)
 	defer deadline.Stop()
 	poll := time.NewTicker(time.Millisecond)
@@ -105,9 +106,9 @@ func (p *Process) awaitPorts(name string) (string, error) {
 	for {
 		select {
 		case <-p.exited:
-			return "", fmt.Errorf("the broker ended before it was ready: %v", p.err)
+			return fmt.Errorf("the broker ended before it was ready: %v", p.err)
 		case <-deadline.C:
-			return "", fmt.Errorf("the broker was not ready within %v", readyWithin)
+			return fmt.Errorf("the broker was not ready within %v", readyWithin)
 		case <-poll.C:
 		}
 		text, err := os.ReadFile(name)
@@ -115,17 +116,19 @@ func (p *Process) awaitPorts(name string) (string, error) {
 			continue
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
-		var ports struct{ Listeners map[string]string }
+		var ports struct {
+			Listeners map[string]string
+			HTTP      []string
+		}
 		if err := json.Unmarshal(text, &ports); err != nil {
-			return "", fmt.Errorf("the ports file: %w: %q", err, text)
+			return fmt.Errorf("the ports file: %w: %q", err, text)
 		}
-		address := ports.Listeners["PLAINTEXT"]
-		if address == "" {
-			return "", fmt.Errorf("the ports file names no PLAINTEXT listener: %q", text)
+		if p.Address, p.HTTP = ports.Listeners["PLAINTEXT"], ports.HTTP; p.Address == "" {
+			return fmt.Errorf("the ports file names no PLAINTEXT listener: %q", text)
 		}
-		return address, nil
+		return nil
 	}
 }
 

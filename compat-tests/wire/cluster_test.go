@@ -179,3 +179,41 @@ func TestLocalhostIsBothFamilies(t *testing.T) {
 		}
 	}
 }
+
+// User interfaces draw the state of the metadata log, and kafka-metadata-quorum prints it.
+func TestDescribeQuorumTellsOfTheMetadataLog(t *testing.T) {
+	s := start(t)
+	c := dial(t, s.Address)
+	describe := func() (*kmsg.DescribeQuorumResponse, kmsg.DescribeQuorumResponseTopicPartition) {
+		t.Helper()
+		req := kmsg.NewPtrDescribeQuorumRequest()
+		req.Topics = []kmsg.DescribeQuorumRequestTopic{{Topic: "__cluster_metadata", Partitions: []kmsg.DescribeQuorumRequestTopicPartition{{}}}}
+		resp := ask(t, c, at(2, req))
+		if resp.ErrorCode != 0 || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+			t.Fatalf("%+v", resp)
+		}
+		return resp, resp.Topics[0].Partitions[0]
+	}
+	resp, p := describe()
+	me := identify(t, s.Address)
+	if p.LeaderID != me.node || p.LeaderEpoch < 1 || len(p.CurrentVoters) != 1 || len(p.Observers) != 0 || len(resp.Nodes) != 1 {
+		t.Fatalf("%+v", resp)
+	}
+	v := p.CurrentVoters[0]
+	if v.ReplicaID != me.node || v.ReplicaDirectoryID == [16]byte{} || v.LogEndOffset != p.HighWatermark || v.LastFetchTimestamp <= 0 || v.LastCaughtUpTimestamp <= 0 {
+		t.Errorf("the voter is %+v, the high watermark %d", v, p.HighWatermark)
+	}
+	if l := resp.Nodes[0].Listeners; resp.Nodes[0].NodeID != me.node || len(l) != 1 || l[0].Name != "PLAINTEXT" || l[0].Port != uint16(me.port) {
+		t.Errorf("%+v", resp.Nodes)
+	}
+	newTopic(t, s.Address, 1)
+	if _, next := describe(); next.HighWatermark <= p.HighWatermark || next.LeaderEpoch != p.LeaderEpoch {
+		t.Errorf("after a topic was made: %+v, before: %+v", next, p)
+	}
+	s.Kill()
+	s.restart(t)
+	c = dial(t, s.Address)
+	if _, next := describe(); next.LeaderEpoch <= p.LeaderEpoch || next.CurrentVoters[0].ReplicaDirectoryID != v.ReplicaDirectoryID {
+		t.Errorf("after a restart: %+v, before: %+v", next, p)
+	}
+}
