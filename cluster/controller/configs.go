@@ -206,9 +206,12 @@ func (d *decision) applyOps(c ConfigChange) (map[string]string, error) {
 	if wanted == nil {
 		wanted = make(map[string]string, len(c.Ops))
 	}
-	isUnknown := func(op ConfigOp) bool { return op.Op < OpSet || op.Op > OpSubtract }
-	if i := slices.IndexFunc(c.Ops, isUnknown); i >= 0 && c.Resource.Type == metadata.BrokerResource { // there the first fault to be named
-		return nil, unknownOperation(c.Ops[i])
+	var unknown error
+	if i := slices.IndexFunc(c.Ops, func(op ConfigOp) bool { return op.Op < OpSet || op.Op > OpSubtract }); i >= 0 {
+		unknown = kafka.Errorf(kafka.InvalidRequest, "Unknown operations type %d", c.Ops[i].Op)
+	}
+	if unknown != nil && c.Resource.Type == metadata.BrokerResource { // the first of several faults, for a topic the last
+		return nil, unknown
 	}
 	for _, op := range c.Ops {
 		switch op.Op {
@@ -222,15 +225,9 @@ func (d *decision) applyOps(c ConfigChange) (map[string]string, error) {
 				return nil, err
 			}
 			wanted[op.Name] = strings.Join(changeList(parts, op), ",")
-		default:
-			return nil, unknownOperation(op)
 		}
 	}
-	return wanted, nil
-}
-
-func unknownOperation(op ConfigOp) error {
-	return kafka.Errorf(kafka.InvalidRequest, "Unknown operations type %d", op.Op)
+	return wanted, unknown
 }
 
 // listValue returns the elements that an operation on a list begins with: those that are set, else the config's default.
