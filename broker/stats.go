@@ -111,6 +111,9 @@ func (b *Broker) Stats() *Stats {
 		c = controllerStats(img)
 		s.Controller = c
 	}
+	partitions, offline := b.replicas.Counts()
+	s.Replicas, s.Offline = partitions+offline, offline
+	s.Partitions, s.Logs = make([]PartitionStats, 0, partitions), make([]LogStats, 0, partitions)
 	for t := range img.Topics.All() {
 		if c != nil {
 			c.Topics = append(c.Topics, TopicStats{t.Name, len(t.Partitions)})
@@ -119,8 +122,6 @@ func (b *Broker) Stats() *Stats {
 			b.addPartition(s, t, int32(i))
 		}
 	}
-	partitions, offline := b.replicas.Counts()
-	s.Replicas, s.Offline = partitions+offline, offline
 	s.Traffic, s.AllTraffic = b.replicas.Traffic()
 	return s
 }

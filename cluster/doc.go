@@ -13,7 +13,8 @@
 //
 // Goroutines: the control loop owns quorum, queue and leases; the publisher calls subscribers. Both are structs with a
 // Step that Run loops only feed (control.go, publish.go), so that a test can drive a node from one goroutine. Start begins
-// both, Close ends and awaits them. Locks: only those of the two mailboxes, never held while anything else is done.
+// both, Close ends and awaits them. What others may know of the quorum is left behind, immutable, after each of its steps
+// (QuorumStatus): nobody waits for the loop, which may wait for the disk. Locks: only those of the two mailboxes, never held while anything else is done.
 //
 // Leases: a broker's session is what the active controller heard from it since it became active. They decide whether
 // another incarnation of a broker may register. A node that is alone hears only from itself and never expires itself.

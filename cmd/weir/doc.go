@@ -5,6 +5,10 @@
 // Kafka-compatible broker. Only they import a client library, which calls a group member's functions from goroutines of
 // its own (consume_group.go).
 //
+// Beside the broker, where that is asked for, http.go serves metrics, health and profiles: a goroutine for each address and
+// those of net/http, which all end before the process does. http_metrics.go and http_kafka.go are one collector, which
+// makes Prometheus' metrics of broker.Stats and of what the broker counts.
+//
 // Exit codes: 0 the verb did what was asked; 1 it failed; 2 the command line or the configuration is wrong, and
 // nothing was done.
 package main

@@ -50,55 +50,66 @@ func (s scrape) groups(stats *broker.Stats) {
 	if stats.Groups == nil {
 		return
 	}
-	type partition struct {
-		topic  string
-		number int32
-	}
 	ends := make(map[partition]int64)
 	for i := range stats.Partitions {
-		p := &stats.Partitions[i]
-		ends[partition{p.Topic, p.Partition}] = p.End
+		if p := &stats.Partitions[i]; p.End >= 0 {
+			ends[partition{p.Topic, p.Partition}] = p.End
+		}
 	}
 	members := s.gauge("kafka_consumergroup_members", "Members of a group.")
-	current := s.gauge("kafka_consumergroup_current_offset", "Offset that a group has committed.")
-	lag := s.gauge("kafka_consumergroup_lag", "Records that a group has not committed yet, of partitions that this broker leads.")
-	currentSum := s.gauge("kafka_consumergroup_current_offset_sum", "Sum of the offsets that a group has committed for a topic.")
-	lagSum := s.gauge("kafka_consumergroup_lag_sum", "Sum of the records of a topic that a group has not committed yet.")
+	offsets := offsetFamilies{
+		current:    s.gauge("kafka_consumergroup_current_offset", "Offset that a group has committed."),
+		lag:        s.gauge("kafka_consumergroup_lag", "Records that a group has not committed yet, of partitions that this broker leads."),
+		currentSum: s.gauge("kafka_consumergroup_current_offset_sum", "Sum of the offsets that a group has committed for a topic."),
+		lagSum:     s.gauge("kafka_consumergroup_lag_sum", "Sum of the records of a topic that a group has not committed yet, of partitions that this broker leads."),
+	}
 	states := make(map[string]int)
 	for i := range stats.Groups {
 		g := &stats.Groups[i]
 		states[g.State]++
 		id := strings.ToValidUTF8(g.ID, "\ufffd") // a client may call its group anything
 		members.add(float64(g.Members), "consumergroup", id)
-		type sum struct {
-			offset, lag int64
-			known       bool // the lag of a partition at least
-		}
-		sums := make(map[string]sum)
-		for _, o := range g.Offsets {
-			labels := pairs("consumergroup", id, "partition", strconv.Itoa(int(o.Partition)), "topic", o.Topic)
-			current.addLabelled(float64(o.Offset), labels)
-			total := sums[o.Topic]
-			total.offset += o.Offset
-			if end, ok := ends[partition{o.Topic, o.Partition}]; ok && end >= 0 {
-				behind := max(end-o.Offset, 0) // the offset may be from before a truncation
-				lag.addLabelled(float64(behind), labels)
-				total.lag += behind
-				total.known = true
-			}
-			sums[o.Topic] = total
-		}
-		for topic, total := range sums {
-			labels := pairs("consumergroup", id, "topic", topic)
-			currentSum.addLabelled(float64(total.offset), labels)
-			if total.known {
-				lagSum.addLabelled(float64(total.lag), labels)
-			}
-		}
+		offsets.add(id, g.Offsets, ends)
 	}
 	byState := s.gauge("weir_groups", "Groups that this broker coordinates, by state.")
 	for state, n := range states {
 		byState.add(float64(n), "state", state)
+	}
+}
+
+type partition struct {
+	topic  string
+	number int32
+}
+
+type offsetFamilies struct{ current, lag, currentSum, lagSum family }
+
+// add adds what a group has committed. How far it is behind is known of partitions whose end is.
+func (f offsetFamilies) add(group string, offsets []broker.GroupOffset, ends map[partition]int64) {
+	type sum struct {
+		offset, lag int64
+		known       bool // the lag of a partition at least
+	}
+	sums := make(map[string]sum)
+	for _, o := range offsets {
+		labels := pairs("consumergroup", group, "partition", strconv.Itoa(int(o.Partition)), "topic", o.Topic)
+		f.current.addLabelled(float64(o.Offset), labels)
+		total := sums[o.Topic]
+		total.offset += o.Offset
+		if end, ok := ends[partition{o.Topic, o.Partition}]; ok {
+			behind := max(end-o.Offset, 0) // the offset may be from before a truncation
+			f.lag.addLabelled(float64(behind), labels)
+			total.lag += behind
+			total.known = true
+		}
+		sums[o.Topic] = total
+	}
+	for topic, total := range sums {
+		labels := pairs("consumergroup", group, "topic", topic)
+		f.currentSum.addLabelled(float64(total.offset), labels)
+		if total.known {
+			f.lagSum.addLabelled(float64(total.lag), labels)
+		}
 	}
 }
 
