@@ -180,3 +180,27 @@ func TestMemberLeavesWhenNobodyReads(t *testing.T) {
 		t.Errorf("%q is left, want what could not be printed", got)
 	}
 }
+
+// A member lives through a crash of the broker, and the group goes on where its last commit was.
+func TestMemberOutlivesTheBroker(t *testing.T) {
+	broker := harness.Start(t)
+	broker.Require(t, groupKeys...)
+	binary, err := harness.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	weir := cli{binary, broker.Bootstrap}
+	topic, group := broker.Topic(t, 2), weir.groupName(t)
+	want := weir.produceLines(t, topic, 1, 100)
+	m := weir.join(t, topic, group, "--session-timeout", "6s")
+	printed := func() map[string]int { return countLines(m.stdout.String()) }
+	await(t, "the member has printed all", func() bool { return hasAll(printed(), want) })
+	broker.Kill()
+	broker.Restart(t)
+	want = append(want, weir.produceLines(t, topic, 101, 200)...)
+	await(t, "the member has printed what came after the crash", func() bool { return hasAll(printed(), want) })
+	m.terminate(t, syscall.SIGTERM)
+	if got := weir.must(t, "", "consume", topic, "--group", group, "-e"); got != "" {
+		t.Errorf("not all that was printed is committed: %q is left", got)
+	}
+}
