@@ -47,6 +47,7 @@ func TestRandomTraffic(t *testing.T) {
 		clients.Go(func() { randomClient(c, rand.New(rand.NewPCG(seed, 0)), seed%4 == 3) })
 	}
 	clients.Wait()
+	eventually(t, "the last request is handled", func() bool { return e.counter("weir_connections") == 0 }) // of clients that left, too
 	later.Wait()
 	eventually(t, "all files are let go of", func() bool { return released.Load() == runs.Load() })
 	eventually(t, "all memory is back", func() bool {
