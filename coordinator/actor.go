@@ -32,7 +32,12 @@ type actor struct {
 }
 
 func newActor(r *Runtime, tp kafka.TopicPartition, epoch kafka.LeaderEpoch, p Partition) *actor {
-	return &actor{runtime: r, tp: tp, epoch: epoch, partition: p, mailbox: newMailbox()}
+	a := &actor{runtime: r, tp: tp, epoch: epoch, partition: p, mailbox: newMailbox()}
+	if start, end := p.Offsets(); start == end {
+		// Nothing is to be loaded: calls may wait for that. So whoever had the topic made is not told to come again.
+		a.mailbox.set(active)
+	}
+	return a
 }
 
 // submit asks the shard. It may be called of nil, which coordinates nothing.

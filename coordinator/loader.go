@@ -1,12 +1,18 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"weir/protocol/batch"
 )
 
-const loadBytes = 1 << 20 // read at a time
+const (
+	loadBytes = 1 << 20 // read at a time
+	slowLoad  = time.Second
+)
 
 // load folds all records of the partition into a new shard. The error names the offset and what is wrong there.
 func (a *actor) load() error {
@@ -22,7 +28,11 @@ func (a *actor) load() error {
 		}
 		took := a.runtime.Clock.Now().Sub(began)
 		a.runtime.metrics.loads.Observe(took)
-		a.runtime.Logger.Info("a coordinator's partition is loaded", "partition", a.tp, "leader_epoch", a.epoch, "records", records, "took", took)
+		level := slog.LevelDebug // there may be fifty of them
+		if took >= slowLoad {
+			level = slog.LevelInfo
+		}
+		a.runtime.Logger.Log(context.Background(), level, "a coordinator's partition is loaded", "partition", a.tp, "leader_epoch", a.epoch, "records", records, "took", took)
 	}
 	a.appends.written++ // what the log holds counts as one append
 	isCommitted, err := a.partition.Await(a.epoch, end, a.onCommitted(a.appends.written))

@@ -37,6 +37,16 @@ func TestCallsGoToTheOwnedPartitionOfTheirKey(t *testing.T) {
 	f.wantCode(ask(func(c *Call) { f.runtime.SubmitTo(12, c) }), kafka.NotCoordinator)
 }
 
+// Who had the topic made asks at once.
+func TestAnEmptyPartitionIsThereAtOnce(t *testing.T) {
+	for range 100 {
+		f := newFixture(t)
+		f.elect(newPartition())
+		f.wantBody(f.call(deposit{account: "a", amount: 1}), 1)
+		f.runtime.Close()
+	}
+}
+
 func TestRepliesWaitForTheCommit(t *testing.T) {
 	p := newPartition()
 	f := newFixture(t).started(p)
