@@ -63,11 +63,11 @@ func (r randomOffsets) fetch() FetchOffsets {
 type offsetModel map[string]map[kafka.TopicPartition]committed
 
 func (m offsetModel) commit(req *kmsg.OffsetCommitRequest, now time.Time) {
-	if m[req.Group] == nil {
-		m[req.Group] = make(map[kafka.TopicPartition]committed)
-	}
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
+			if m[req.Group] == nil {
+				m[req.Group] = make(map[kafka.TopicPartition]committed)
+			}
 			c := committed{offset: p.Offset, leaderEpoch: p.LeaderEpoch, timestamp: now.UnixMilli(), expires: -1}
 			if req.RetentionTimeMillis != -1 {
 				c.expires = now.UnixMilli() + req.RetentionTimeMillis

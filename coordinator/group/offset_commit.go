@@ -26,9 +26,7 @@ func (s *Shard) commitOffsets(now time.Time, c *coordinator.Call, req *kmsg.Offs
 	switch g := s.group(req.Group); {
 	case g != nil:
 		code, out.Timers = g.checkCommit(now, c, req)
-	case req.Generation < 0:
-		// A group is not needed to keep offsets in: whoever commits without being a member gets one with nothing else.
-		s.ensureGroup(strings.Clone(req.Group))
+	case req.Generation < 0: // a group is not needed to keep offsets in
 	case req.Version >= 9:
 		code = kafka.GroupIDNotFound
 	default:
@@ -67,6 +65,9 @@ func (s *Shard) commitOffsets(now time.Time, c *coordinator.Call, req *kmsg.Offs
 		}
 	}
 	out.Replies = []coordinator.Reply{{To: c, Body: resp}}
+	if len(out.Records) > 0 && s.group(req.Group) == nil {
+		s.ensureGroup(strings.Clone(req.Group)) // whoever commits without being a member gets one with nothing else
+	}
 	return out
 }
 
