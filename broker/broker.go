@@ -89,7 +89,7 @@ func (b *Broker) open(ctx context.Context) error {
 		return err
 	}
 	b.handlers = handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Quorum: b.quorumStatus, Replicas: b.replicas,
-		Directories: directories{b.store, b.FS}, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
+		Directories: directories{b.store, b.FS}, Groups: b.groups, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
 	return nil
 }
 

@@ -26,8 +26,10 @@ func (b *Broker) newGroups() *coordinator.Runtime {
 		OffsetMetadataMax:     int(o.MetadataMaxBytes),
 	}
 	return coordinator.New(coordinator.Options{
-		Topic:         kafka.ConsumerOffsetsTopic,
-		New:           func() coordinator.Shard { return group.New(settings, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))) },
+		Topic: kafka.ConsumerOffsetsTopic,
+		New: func() coordinator.Shard {
+			return group.New(settings, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+		},
 		CommitTimeout: o.CommitTimeout,
 		Codec:         batch.Codec(o.TopicCodec),
 		Clock:         b.Clock, Logger: b.Logger, Metrics: b.Metrics,

@@ -20,7 +20,7 @@ const (
 // Limits of a request's frame, in bytes. Decoding can take up to maxDecodeFactor times as much.
 const (
 	maxProduceBytes = 100 << 20 // socket.request.max.bytes, as in Kafka
-	maxLargeBytes   = 8 << 20   // requests that name many topics with their settings, and what fetch sessions begin with
+	maxLargeBytes   = 8 << 20   // requests that name many topics with their settings or offsets, what large groups join with and are assigned, and what fetch sessions begin with
 	maxSmallBytes   = 1 << 20   // everything else; a list of 10,000 topics is a third of it
 )
 
@@ -52,6 +52,15 @@ var apis = table([]API{
 	{Key: 1, Name: "Fetch", Min: 4, Max: 18, MaxBytes: maxLargeBytes, newRequest: request[kmsg.FetchRequest]},
 	{Key: 2, Name: "ListOffsets", Min: 1, Max: 11, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListOffsetsRequest]},
 	{Key: 3, Name: "Metadata", Min: 0, Max: 13, MaxBytes: maxSmallBytes, newRequest: request[kmsg.MetadataRequest]},
+	{Key: 8, Name: "OffsetCommit", Min: 2, Max: 9, MaxBytes: maxLargeBytes, Pipelined: true, newRequest: request[kmsg.OffsetCommitRequest]},
+	{Key: 9, Name: "OffsetFetch", Min: 1, Max: 9, MaxBytes: maxLargeBytes, newRequest: request[kmsg.OffsetFetchRequest]},
+	{Key: 10, Name: "FindCoordinator", Min: 0, Max: 6, MaxBytes: maxSmallBytes, newRequest: request[kmsg.FindCoordinatorRequest]},
+	{Key: 11, Name: "JoinGroup", Min: 0, Max: 9, MaxBytes: maxLargeBytes, newRequest: request[kmsg.JoinGroupRequest]},
+	{Key: 12, Name: "Heartbeat", Min: 0, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.HeartbeatRequest]},
+	{Key: 13, Name: "LeaveGroup", Min: 0, Max: 5, MaxBytes: maxSmallBytes, newRequest: request[kmsg.LeaveGroupRequest]},
+	{Key: 14, Name: "SyncGroup", Min: 0, Max: 5, MaxBytes: maxLargeBytes, newRequest: request[kmsg.SyncGroupRequest]},
+	{Key: 15, Name: "DescribeGroups", Min: 0, Max: 6, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeGroupsRequest]},
+	{Key: 16, Name: "ListGroups", Min: 0, Max: 5, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListGroupsRequest]},
 	{Key: 18, Name: "ApiVersions", Min: 0, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ApiVersionsRequest]},
 	{Key: 19, Name: "CreateTopics", Min: 2, Max: 7, MaxBytes: maxLargeBytes, newRequest: request[kmsg.CreateTopicsRequest]},
 	{Key: 20, Name: "DeleteTopics", Min: 1, Max: 6, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DeleteTopicsRequest]},
@@ -62,8 +71,10 @@ var apis = table([]API{
 	{Key: 33, Name: "AlterConfigs", Min: 0, Max: 2, MaxBytes: maxLargeBytes, newRequest: request[kmsg.AlterConfigsRequest]},
 	{Key: 35, Name: "DescribeLogDirs", Min: 1, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeLogDirsRequest]},
 	{Key: 37, Name: "CreatePartitions", Min: 0, Max: 3, MaxBytes: maxSmallBytes, newRequest: request[kmsg.CreatePartitionsRequest]},
+	{Key: 42, Name: "DeleteGroups", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DeleteGroupsRequest]},
 	{Key: 44, Name: "IncrementalAlterConfigs", Min: 0, Max: 1, MaxBytes: maxLargeBytes, newRequest: request[kmsg.IncrementalAlterConfigsRequest]},
 	{Key: 46, Name: "ListPartitionReassignments", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListPartitionReassignmentsRequest]},
+	{Key: 47, Name: "OffsetDelete", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.OffsetDeleteRequest]},
 	{Key: 55, Name: "DescribeQuorum", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeQuorumRequest]},
 	{Key: 60, Name: "DescribeCluster", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeClusterRequest]},
 	{Key: 61, Name: "DescribeProducers", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeProducersRequest]},

@@ -84,9 +84,10 @@ func TestTableIsWellFormed(t *testing.T) {
 	}
 }
 
-func TestOnlyProduceIsPipelinedAndLarge(t *testing.T) {
+func TestOnlyProduceIsHugeAndOnlyItAndOffsetCommitArePipelined(t *testing.T) {
 	for a := range APIs(anyListener) {
-		if isProduce := a.Name == "Produce"; a.Pipelined != isProduce || (a.MaxBytes > maxLargeBytes) != isProduce {
+		isProduce, isCommit := a.Name == "Produce", a.Name == "OffsetCommit"
+		if a.Pipelined != (isProduce || isCommit) || (a.MaxBytes > maxLargeBytes) != isProduce {
 			t.Errorf("%s: pipelined %v, up to %d bytes", a.Name, a.Pipelined, a.MaxBytes)
 		}
 	}

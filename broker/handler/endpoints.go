@@ -12,6 +12,7 @@ import (
 // (KIP-430).
 const (
 	topicOperations   = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11 // read write create delete alter describe describe-configs alter-configs
+	groupOperations   = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11                      // read delete describe describe-configs alter-configs
 	clusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12       // create alter describe cluster-action describe-configs alter-configs idempotent-write
 )
 

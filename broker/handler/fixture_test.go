@@ -48,6 +48,7 @@ type fixture struct {
 	clock    *clock.Manual
 	handlers *Handlers
 	quorum   QuorumStatus // what the handlers are told
+	groups   testGroups
 	stopping chan struct{}
 }
 
@@ -67,8 +68,7 @@ func newFixture(t testing.TB, overrides ...string) *fixture {
 		}})
 	f.startNode(settings, replicas)
 	f.handlers = New(Options{Self: self, Image: f.node.Image, Controller: f.node, Quorum: func() QuorumStatus { return f.quorum }, Replicas: replicas, Directories: testDirectories{f.store},
-		Config: settings, Clock: f.clock,
-		Stopping: f.stopping, Logger: slog.New(slog.DiscardHandler)})
+		Groups: &f.groups, Config: settings, Clock: f.clock, Stopping: f.stopping, Logger: slog.New(slog.DiscardHandler)})
 	return f
 }
 

@@ -43,6 +43,7 @@ type Options struct {
 	Quorum      func() QuorumStatus
 	Replicas    *replica.Manager
 	Directories Directories
+	Groups      Groups
 	Config      *config.Server
 	Clock       clock.Clock
 	Stopping    <-chan struct{} // closed when the broker stops: who waits for records is answered
@@ -79,6 +80,15 @@ var table = map[int16]handlerFunc{
 	1:  on((*Handlers).fetch),
 	2:  on((*Handlers).listOffsets),
 	3:  on((*Handlers).metadata),
+	8:  on((*Handlers).offsetCommit),
+	9:  on((*Handlers).offsetFetch),
+	10: on((*Handlers).findCoordinator),
+	11: on((*Handlers).joinGroup),
+	12: on((*Handlers).heartbeat),
+	13: on((*Handlers).leaveGroup),
+	14: on((*Handlers).syncGroup),
+	15: on((*Handlers).describeGroups),
+	16: on((*Handlers).listGroups),
 	18: on((*Handlers).apiVersions),
 	19: on((*Handlers).createTopics),
 	20: on((*Handlers).deleteTopics),
@@ -89,8 +99,10 @@ var table = map[int16]handlerFunc{
 	33: on((*Handlers).alterConfigs),
 	35: on((*Handlers).describeLogDirs),
 	37: on((*Handlers).createPartitions),
+	42: on((*Handlers).deleteGroups),
 	44: on((*Handlers).incrementalAlterConfigs),
 	46: on((*Handlers).listPartitionReassignments),
+	47: on((*Handlers).offsetDelete),
 	55: on((*Handlers).describeQuorum),
 	60: on((*Handlers).describeCluster),
 	61: on((*Handlers).describeProducers),

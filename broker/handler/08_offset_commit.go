@@ -1,0 +1,127 @@
+package handler
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+	"weir/protocol"
+)
+
+// OffsetCommit: v2–9
+//   - v2–4: retention time (dropped by KIP-211). v6: leader epochs (KIP-320). v7: static members (KIP-345).
+//   - v9: may come from members of the new protocol (KIP-848).
+//
+// Pipelined: the coordinator has the commit when this returns, so the connection's next request may start while
+// replicas are waited for. Topics and partitions that do not exist are refused one by one; the rest goes to the coordinator.
+
+func (h *Handlers) offsetCommit(r *Request, req *kmsg.OffsetCommitRequest) Reply {
+	known, refused := h.splitCommit(req)
+	if known == nil {
+		return Now(refused)
+	}
+	return h.askGroupFor(r, known.Group, known, func(answer any, err error) protocol.Body {
+		if err != nil {
+			return mergeCommits(refused, refuseCommit(known, commitCode(err)))
+		}
+		return mergeCommits(refused, answer.(*kmsg.OffsetCommitResponse))
+	})
+}
+
+// splitCommit parts what exists, nil where that is nothing, from what does not, which is answered at once.
+func (h *Handlers) splitCommit(req *kmsg.OffsetCommitRequest) (known *kmsg.OffsetCommitRequest, refused *kmsg.OffsetCommitResponse) {
+	refused = req.ResponseKind().(*kmsg.OffsetCommitResponse)
+	img := h.Image()
+	if len(req.Topics) > 0 && allExist(img, req) {
+		return req, refused
+	}
+	rows := make(map[string]int)
+	kept := *req
+	kept.Topics = nil
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		topic := byName(img, t.Topic)
+		there, missing := *t, kmsg.OffsetCommitResponseTopic{Topic: t.Topic}
+		there.Partitions = nil
+		for j := range t.Partitions {
+			if p := &t.Partitions[j]; partitionExists(topic, p.Partition) {
+				there.Partitions = append(there.Partitions, *p)
+			} else {
+				missing.Partitions = append(missing.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: int16(kafka.UnknownTopicOrPartition)})
+			}
+		}
+		if len(there.Partitions) > 0 {
+			kept.Topics = append(kept.Topics, there)
+		}
+		if len(missing.Partitions) > 0 || topic == nil {
+			addCommits(refused, rows, missing)
+		}
+	}
+	if len(kept.Topics) == 0 {
+		return nil, refused
+	}
+	return &kept, refused
+}
+
+// allExist is what a consumer's commit is nearly always.
+func allExist(img *metadata.Image, req *kmsg.OffsetCommitRequest) bool {
+	for i := range req.Topics {
+		topic := byName(img, req.Topics[i].Topic)
+		if len(req.Topics[i].Partitions) == 0 {
+			return false // such a topic is left out of the answer
+		}
+		for j := range req.Topics[i].Partitions {
+			if !partitionExists(topic, req.Topics[i].Partitions[j].Partition) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// commitCode is groupCode for commits, which may be told that their metadata is too large for a record.
+func commitCode(err error) kafka.Code {
+	switch code := kafka.CodeOf(err); code {
+	case kafka.MessageTooLarge, kafka.RecordListTooLarge:
+		return kafka.InvalidCommitOffsetSize
+	default:
+		return code
+	}
+}
+
+func refuseCommit(req *kmsg.OffsetCommitRequest, code kafka.Code) *kmsg.OffsetCommitResponse {
+	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+	for i := range req.Topics {
+		t := kmsg.OffsetCommitResponseTopic{Topic: req.Topics[i].Topic}
+		for j := range req.Topics[i].Partitions {
+			t.Partitions = append(t.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: req.Topics[i].Partitions[j].Partition, ErrorCode: int16(code)})
+		}
+		resp.Topics = append(resp.Topics, t)
+	}
+	return resp
+}
+
+// mergeCommits puts what was refused before what the coordinator says.
+func mergeCommits(refused, answered *kmsg.OffsetCommitResponse) *kmsg.OffsetCommitResponse {
+	if len(refused.Topics) == 0 {
+		return answered
+	}
+	rows := make(map[string]int)
+	for i := range refused.Topics {
+		rows[refused.Topics[i].Topic] = i
+	}
+	addCommits(refused, rows, answered.Topics...)
+	return refused
+}
+
+// addCommits adds topics to an answer, which has each once: rows says where.
+func addCommits(resp *kmsg.OffsetCommitResponse, rows map[string]int, topics ...kmsg.OffsetCommitResponseTopic) {
+	for _, t := range topics {
+		if i, ok := rows[t.Topic]; ok {
+			resp.Topics[i].Partitions = append(resp.Topics[i].Partitions, t.Partitions...)
+			continue
+		}
+		rows[t.Topic] = len(resp.Topics)
+		resp.Topics = append(resp.Topics, t)
+	}
+}
