@@ -16,9 +16,13 @@ import (
 // replicas are waited for. Topics and partitions that do not exist are refused one by one; the rest goes to the coordinator.
 
 func (h *Handlers) offsetCommit(r *Request, req *kmsg.OffsetCommitRequest) Reply {
-	known, refused := h.splitCommit(req)
+	img := h.Image()
+	known, refused := splitCommit(img, req)
 	if known == nil {
 		return Now(refused)
+	}
+	for i := range known.Topics {
+		known.Topics[i].TopicID = byName(img, known.Topics[i].Topic).ID // it goes into the record, as in Kafka
 	}
 	return h.askGroupFor(r, known.Group, known, func(answer any, err error) protocol.Body {
 		if err != nil {
@@ -29,9 +33,8 @@ func (h *Handlers) offsetCommit(r *Request, req *kmsg.OffsetCommitRequest) Reply
 }
 
 // splitCommit parts what exists, nil where that is nothing, from what does not, which is answered at once.
-func (h *Handlers) splitCommit(req *kmsg.OffsetCommitRequest) (known *kmsg.OffsetCommitRequest, refused *kmsg.OffsetCommitResponse) {
+func splitCommit(img *metadata.Image, req *kmsg.OffsetCommitRequest) (known *kmsg.OffsetCommitRequest, refused *kmsg.OffsetCommitResponse) {
 	refused = req.ResponseKind().(*kmsg.OffsetCommitResponse)
-	img := h.Image()
 	if len(req.Topics) > 0 && allExist(img, req) {
 		return req, refused
 	}

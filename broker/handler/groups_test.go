@@ -124,6 +124,11 @@ func TestCommitsForWhatDoesNotExistAreRefusedOneByOne(t *testing.T) {
 	f.createTopic("t", 2)
 	f.groups.answer = func(_ string, _ int32, c *coordinator.Call) (any, error) {
 		req := c.Body.(*kmsg.OffsetCommitRequest)
+		for _, topic := range req.Topics {
+			if topic.TopicID != byName(f.node.Image(), topic.Topic).ID {
+				t.Errorf("the coordinator is told that %s has the id %v", topic.Topic, topic.TopicID)
+			}
+		}
 		return refuseCommit(req, kafka.None), nil
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
