@@ -8,11 +8,7 @@ package golden
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,8 +59,8 @@ type Session struct {
 	address   string
 	run       string // a word that makes names unique
 	renderer  renderer
-	conn      *conn   // of requests that are sent one at a time
-	open      []*conn // of all requests
+	conn      *Conn   // of requests that are sent one at a time
+	open      []*Conn // of all requests
 	exchanges []Exchange
 }
 
@@ -118,7 +114,8 @@ func (s *Session) Name(name string) string { return name + "-" + s.run }
 
 // Ask sends a request, keeps the exchange and returns the answer.
 func (s *Session) Ask(what string, r kmsg.Request) kmsg.Response {
-	return s.wait(what, s.conn, s.conn.send(r, s.Version(kmsg.Key(r.Key()))))
+	s.send(s.conn, r)
+	return s.wait(what, s.conn, r)
 }
 
 // Quiet sends a request until ok likes the answer, and keeps nothing: for what takes effect after it was answered, and to
@@ -136,11 +133,7 @@ func (s *Session) Eventually(what string, r kmsg.Request, ok func(kmsg.Response)
 
 func (s *Session) retry(r kmsg.Request, ok func(kmsg.Response) bool) kmsg.Response {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		s.conn.send(r, s.Version(kmsg.Key(r.Key())))
-		response, err := s.conn.receive(r)
-		if err != nil {
-			panic(broken{err})
-		}
+		response := s.request(s.conn, r)
 		if ok(response) || time.Now().After(deadline) {
 			return response
 		}
@@ -150,12 +143,27 @@ func (s *Session) retry(r kmsg.Request, ok func(kmsg.Response) bool) kmsg.Respon
 // Send sends a request on a connection of its own; Wait receives the answer.
 func (s *Session) Send(what string, r kmsg.Request) (wait func() kmsg.Response) {
 	c := s.connect()
-	c.send(r, s.Version(kmsg.Key(r.Key())))
+	s.send(c, r)
 	return func() kmsg.Response { return s.wait(what, c, r) }
 }
 
-func (s *Session) wait(what string, c *conn, r kmsg.Request) kmsg.Response {
-	response, err := c.receive(r)
+func (s *Session) send(c *Conn, r kmsg.Request) {
+	if err := c.Send(r, s.Version(kmsg.Key(r.Key()))); err != nil {
+		panic(broken{err})
+	}
+}
+
+// request sends a request and keeps nothing.
+func (s *Session) request(c *Conn, r kmsg.Request) kmsg.Response {
+	response, err := c.Request(r, s.Version(kmsg.Key(r.Key())))
+	if err != nil {
+		panic(broken{err})
+	}
+	return response
+}
+
+func (s *Session) wait(what string, c *Conn, r kmsg.Request) kmsg.Response {
+	response, err := c.Receive(r)
 	if err != nil {
 		panic(broken{fmt.Errorf("%s: %w", s.title(what, r), err)})
 	}
@@ -171,61 +179,13 @@ func (s *Session) title(what string, r kmsg.Request) string {
 	return fmt.Sprintf("%s v%d: %s", kmsg.NameForKey(r.Key()), r.GetVersion(), what)
 }
 
-func (s *Session) connect() *conn {
-	c, err := net.DialTimeout("tcp", s.address, 10*time.Second)
+func (s *Session) connect() *Conn {
+	c, err := Dial(s.address)
 	if err != nil {
 		panic(broken{err})
 	}
-	s.open = append(s.open, &conn{Conn: c})
-	return s.open[len(s.open)-1]
-}
-
-// conn sends requests one at a time.
-type conn struct {
-	net.Conn
-	correlationID int32
-}
-
-var formatter = kmsg.NewRequestFormatter(kmsg.FormatterClientID("golden"))
-
-func (c *conn) send(r kmsg.Request, version int16) kmsg.Request {
-	r.SetVersion(version)
-	c.correlationID++
-	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		panic(broken{err})
-	}
-	if _, err := c.Write(formatter.AppendRequest(nil, r, c.correlationID)); err != nil {
-		panic(broken{err})
-	}
-	return r
-}
-
-func (c *conn) receive(r kmsg.Request) (kmsg.Response, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(c, size[:]); err != nil {
-		return nil, err
-	}
-	body := make([]byte, binary.BigEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(c, body); err != nil {
-		return nil, err
-	}
-	header := 4
-	if r.IsFlexible() {
-		header++ // no tags
-	}
-	if len(body) < header || int32(binary.BigEndian.Uint32(body)) != c.correlationID || header == 5 && body[4] != 0 {
-		return nil, fmt.Errorf("a header of %x", body[:min(len(body), 5)])
-	}
-	response := r.ResponseKind()
-	response.SetVersion(r.GetVersion())
-	if err := response.ReadFrom(body[header:]); err != nil {
-		return nil, err
-	}
-	// What was read has to be all there is.
-	if again := response.AppendTo(nil); len(again) != len(body)-header {
-		return nil, errors.New("the answer is longer or shorter than what it says")
-	}
-	return response, nil
+	s.open = append(s.open, c)
+	return c
 }
 
 // Offers tells which requests a broker serves, and up to which version.

@@ -10,8 +10,12 @@ func groupScripts() []Script {
 	keys := []kmsg.Key{kmsg.FindCoordinator, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.DeleteGroups,
 		kmsg.OffsetCommit, kmsg.OffsetFetch}
 	scripts := atEach("groups", runGroups, keys...)
-	newestOnly := Script{Name: "groups-static", Needs: keys, run: runStaticMembers} // static members need version 5 of JoinGroup
-	return append(scripts, newestOnly)
+	for _, script := range atEach("static", runStaticMembers, keys...) {
+		if script.Version(kmsg.JoinGroup) >= 5 { // static members came with that
+			scripts = append(scripts, script)
+		}
+	}
+	return scripts
 }
 
 const sessionMillis = 30000
@@ -81,12 +85,7 @@ func deleteGroups(groups ...string) *kmsg.DeleteGroupsRequest {
 func (s *Session) listGroups(what string, states ...string) {
 	r := kmsg.NewPtrListGroupsRequest()
 	r.StatesFilter = states
-	s.conn.send(r, s.Version(kmsg.ListGroups))
-	response, err := s.conn.receive(r)
-	if err != nil {
-		panic(broken{err})
-	}
-	listed := response.(*kmsg.ListGroupsResponse)
+	listed := s.request(s.conn, r).(*kmsg.ListGroupsResponse)
 	var own []kmsg.ListGroupsResponseGroup
 	for _, g := range listed.Groups {
 		if strings.Contains(g.Group, s.run) {
@@ -155,7 +154,7 @@ func runGroups(s *Session) {
 	}
 	s.Ask("fetch what was committed", offsetFetch(group, orders, id, []int32{0, 1}))
 	s.Ask("delete", deleteGroups(group))
-	s.Ask("delete again", deleteGroups(group, ""))
+	s.Ask("delete again", deleteGroups(group, s.Name("nosuch")))
 	s.Ask("describe a deleted group", describeGroups(group))
 }
 

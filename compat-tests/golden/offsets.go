@@ -90,6 +90,7 @@ func runOffsets(s *Session) {
 	s.Ask("commit as a member of a group that has none", offsetCommit(group, "nobody", 1, orders, id, commit{0, 1, ""}))
 	s.Ask("commit of generation 1 to a group that is not there", offsetCommit(s.Name("nosuch"), "nobody", 1, orders, id, commit{0, 1, ""}))
 	s.Ask("commit to the group without a name", offsetCommit("", "", -1, orders, id, commit{0, 1, ""}))
+	s.Ask("fetch from the group without a name", offsetFetch("", orders, id, []int32{0}))
 	s.Ask("fetch of a group that is not there", offsetFetch(s.Name("nosuch"), orders, id, []int32{0}))
 
 	remove := func(group, topic string, partitions ...int32) *kmsg.OffsetDeleteRequest {

@@ -88,9 +88,7 @@ func (s *Session) topic(name string, partitions int32, configs ...string) [16]by
 	var id [16]byte
 	c := s.connect()
 	for ready := false; !ready; {
-		r := metadata(name)
-		c.send(r, newest(kmsg.Metadata))
-		response, err := c.receive(r)
+		response, err := c.Request(metadata(name), newest(kmsg.Metadata))
 		if err != nil {
 			panic(broken{err})
 		}

@@ -2,12 +2,17 @@ package golden
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
-// versionSets are the versions of three kinds of client; a key that a set does not name is sent at the newest version.
+// versionSets are the versions of four kinds of client; a key that a set does not name is sent at the newest version.
 var versionSets = []struct {
 	name     string
 	versions Versions
 }{
 	{"newest", nil},
+	// Kafka 4.0, which is as far as most Java clients have come; before topic ids in commits.
+	{"kafka-4.0", Versions{
+		kmsg.Produce: 12, kmsg.Fetch: 17, kmsg.ListOffsets: 10, kmsg.OffsetCommit: 9, kmsg.OffsetFetch: 9, kmsg.DeleteGroups: 2,
+		kmsg.ListConfigResources: 0,
+	}},
 	// What librdkafka 2.15 sends; kafkajs and aiokafka are near.
 	{"librdkafka", Versions{
 		kmsg.Produce: 10, kmsg.Fetch: 16, kmsg.ListOffsets: 7, kmsg.OffsetCommit: 9, kmsg.OffsetFetch: 9,
