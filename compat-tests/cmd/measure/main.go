@@ -1,5 +1,6 @@
-// Command measure prints how fast the weir binary starts and how much memory it takes. It asserts nothing: figures of a
-// loaded machine are lower bounds.
+// Command measure prints how fast the weir binary starts, how much memory it takes, and how long groups take: a thousand
+// members of one, the first record of a new one, committed offsets after a start. It asserts nothing: figures of a loaded
+// machine are lower bounds. The groups of another broker are measured beside it where WEIR_COMPAT_BOOTSTRAP names one.
 //
 //	measure [-n STARTS]
 package main
@@ -58,7 +59,7 @@ func measure(starts int) error {
 		}
 		samples = append(samples, s)
 	}
-	fmt.Printf("%-44s %10s %10s %10s\n", fmt.Sprintf("of %d starts", starts), "median", "least", "most")
+	head(fmt.Sprintf("of %d starts", starts))
 	row("weir version, ms", column(floor, ms))
 	row("start to ready, empty folder, ms", column(samples, func(s sample) float64 { return ms(s.ready) }))
 	row("start to first answer, ms", column(samples, func(s sample) float64 { return ms(s.answer) }))
@@ -66,8 +67,8 @@ func measure(starts int) error {
 	row("start to a first record in a new topic, ms", column(samples, func(s sample) float64 { return ms(s.record) }))
 	row("resident when idle, MiB", column(samples, func(s sample) float64 { return mib(s.idle) }))
 	row("resident after 10,000 records of 1 KiB, MiB", column(samples, func(s sample) float64 { return mib(s.used) }))
-	fmt.Printf("%-44s %10.1f\n", "size of the binary, MiB", mib(info.Size()))
-	return nil
+	row("size of the binary, MiB", []float64{mib(info.Size())})
+	return measureGroups(binary)
 }
 
 // timeVersion is the least that any verb of the binary takes.
@@ -165,7 +166,9 @@ func column[T any](samples []T, value func(T) float64) []float64 {
 	return values
 }
 
+func head(what string) { fmt.Printf("%-72s %10s %10s %10s\n", what, "median", "least", "most") }
+
 func row(name string, values []float64) {
 	slices.Sort(values)
-	fmt.Printf("%-44s %10.1f %10.1f %10.1f\n", name, values[len(values)/2], values[0], values[len(values)-1])
+	fmt.Printf("%-72s %10.1f %10.1f %10.1f\n", name, values[len(values)/2], values[0], values[len(values)-1])
 }
