@@ -65,7 +65,7 @@ func (b *Broker) coordinate(delta *metadata.Delta, img *metadata.Image) {
 	if len(delta.TopicsDeleted) > 0 {
 		var deleted group.TopicsDeleted
 		for _, t := range delta.TopicsDeleted {
-			deleted.Names = append(deleted.Names, t.Name)
+			deleted.Topics = append(deleted.Topics, group.DeletedTopic{Name: t.Name, ID: t.ID})
 		}
 		b.groups.Each(deleted)
 	}

@@ -141,7 +141,7 @@ func TestOffsetsAgainstAModel(t *testing.T) {
 				}
 			case 7:
 				topic := r.topic()
-				h.step(TopicsDeleted{Names: []string{topic}})
+				h.step(TopicsDeleted{Topics: []DeletedTopic{{Name: topic}}})
 				model.drop(topic)
 			case 8:
 				group := r.group()

@@ -57,16 +57,20 @@ func (s *Shard) deleteOffsets(now time.Time, c *coordinator.Call, req *kmsg.Offs
 func (s *Shard) topicsDeleted(now time.Time, in TopicsDeleted) coordinator.Output {
 	gone := removal{now: now}
 	for _, id := range slices.Sorted(maps.Keys(s.hard.offsets.byGroup)) {
-		for _, name := range in.Names {
-			topic := s.hard.offsets.byGroup[id].topic(name)
+		for _, deleted := range in.Topics {
+			topic := s.hard.offsets.byGroup[id].topic(deleted.Name)
 			if topic == nil {
 				continue
 			}
 			for i := range topic.partitions {
-				if gone.full() {
+				p := &topic.partitions[i]
+				switch {
+				case isOtherTopic(p.topicID, deleted.ID):
+				case gone.full():
 					return coordinator.Output{Records: gone.records, After: in}
+				default:
+					gone.offset(id, deleted.Name, p.partition)
 				}
-				gone.offset(id, name, topic.partitions[i].partition)
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func (w *crowd) act() {
 	case n < 76:
 		w.call(pick(w.rand, []any{Delete{group}, List{}, Describe{group, 6}}), func(any) {})
 	case n < 77:
-		w.runtime.step(TopicsDeleted{Names: []string{pick(w.rand, []string{"t", "u"})}})
+		w.runtime.step(TopicsDeleted{Topics: []DeletedTopic{{Name: pick(w.rand, []string{"t", "u"})}}})
 	case n < 90:
 		w.advance(time.Duration(w.rand.IntN(4000)) * time.Millisecond)
 	case n < 92:

@@ -137,7 +137,7 @@ func TestTopicsDeleted(t *testing.T) {
 		}
 	}
 	h.batches = nil
-	h.step(TopicsDeleted{Names: []string{"orders", "unknown", "bills"}})
+	h.step(TopicsDeleted{Topics: []DeletedTopic{{Name: "orders"}, {Name: "unknown"}, {Name: "bills"}}})
 	if !slices.Equal(h.batches, []int{8}) {
 		t.Errorf("batches of %v records", h.batches)
 	}
@@ -147,16 +147,31 @@ func TestTopicsDeleted(t *testing.T) {
 		h.wantOffset(group, "orders2", 1, 1)
 	}
 	h.batches = nil
-	h.step(TopicsDeleted{Names: []string{"orders"}})
+	h.step(TopicsDeleted{Topics: []DeletedTopic{{Name: "orders"}}})
 	if h.batches != nil {
 		t.Error("something was written for nothing")
 	}
 }
 
+// TestWhatIsCommittedOfTheNextTopicStays: the name was taken again before the shard heard that the topic is deleted.
+func TestWhatIsCommittedOfTheNextTopicStays(t *testing.T) {
+	h := newOffsetHarness(t)
+	for partition, id := range []byte{1, 2} {
+		req := commitRequest(9, "readers", "orders", int32(partition), 42)
+		req.Topics[0].TopicID = [16]byte{id}
+		h.commitAs(kafka.None, req)
+	}
+	h.commit("readers", "orders", 2, 42) // by a version of Kafka that knew no ids
+	h.step(TopicsDeleted{Topics: []DeletedTopic{{Name: "orders", ID: kafka.TopicID{1}}}})
+	h.wantOffset("readers", "orders", 0, -1)
+	h.wantOffset("readers", "orders", 1, 42)
+	h.wantOffset("readers", "orders", 2, -1)
+}
+
 // TestMuchIsRemovedInBatches that a topic takes.
 func TestMuchIsRemovedInBatches(t *testing.T) {
 	for name, remove := range map[string]func(*offsetHarness){
-		"topics": func(h *offsetHarness) { h.step(TopicsDeleted{Names: []string{"orders"}}) },
+		"topics": func(h *offsetHarness) { h.step(TopicsDeleted{Topics: []DeletedTopic{{Name: "orders"}}}) },
 		"expiry": func(h *offsetHarness) {
 			h.advance(retention + check)
 		},

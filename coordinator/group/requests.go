@@ -1,6 +1,10 @@
 package group
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/internal/kafka"
+)
 
 // The kinds of call that a shard answers, beside the requests of kmsg as they are:
 //
@@ -39,4 +43,10 @@ type List struct{ States, Types []string }
 type Delete struct{ Group string }
 
 // TopicsDeleted is an input without an answer: offsets of these topics are dropped.
-type TopicsDeleted struct{ Names []string }
+type TopicsDeleted struct{ Topics []DeletedTopic }
+
+// DeletedTopic is a topic that is no more. Another one may have its name already: what was committed with its id stays.
+type DeletedTopic struct {
+	Name string
+	ID   kafka.TopicID
+}
