@@ -26,7 +26,7 @@ func (h *Handlers) offsetCommit(r *Request, req *kmsg.OffsetCommitRequest) Reply
 	}
 	return h.askGroupFor(r, known.Group, known, func(answer any, err error) protocol.Body {
 		if err != nil {
-			return mergeCommits(refused, refuseCommit(known, commitCode(err)))
+			return mergeCommits(refused, refuseCommit(known, kafka.CodeOf(err)))
 		}
 		return mergeCommits(refused, answer.(*kmsg.OffsetCommitResponse))
 	})
@@ -54,6 +54,7 @@ func splitCommit(img *metadata.Image, req *kmsg.OffsetCommitRequest) (known *kms
 			}
 		}
 		if len(there.Partitions) > 0 {
+			there.TopicID = topic.ID
 			kept.Topics = append(kept.Topics, there)
 		}
 		if len(missing.Partitions) > 0 || topic == nil {
@@ -66,13 +67,14 @@ func splitCommit(img *metadata.Image, req *kmsg.OffsetCommitRequest) (known *kms
 	return &kept, refused
 }
 
-// allExist is what a consumer's commit is nearly always.
+// allExist is what a consumer's commit is nearly always. It notes the topics' ids, which older versions do not send.
 func allExist(img *metadata.Image, req *kmsg.OffsetCommitRequest) bool {
 	for i := range req.Topics {
 		topic := byName(img, req.Topics[i].Topic)
-		if len(req.Topics[i].Partitions) == 0 {
-			return false // such a topic is left out of the answer
+		if topic == nil || len(req.Topics[i].Partitions) == 0 { // the one is refused, the other left out of the answer
+			return false
 		}
+		req.Topics[i].TopicID = topic.ID
 		for j := range req.Topics[i].Partitions {
 			if !partitionExists(topic, req.Topics[i].Partitions[j].Partition) {
 				return false
@@ -80,16 +82,6 @@ func allExist(img *metadata.Image, req *kmsg.OffsetCommitRequest) bool {
 		}
 	}
 	return true
-}
-
-// commitCode is groupCode for commits, which may be told that their metadata is too large for a record.
-func commitCode(err error) kafka.Code {
-	switch code := kafka.CodeOf(err); code {
-	case kafka.MessageTooLarge, kafka.RecordListTooLarge:
-		return kafka.InvalidCommitOffsetSize
-	default:
-		return code
-	}
 }
 
 func refuseCommit(req *kmsg.OffsetCommitRequest, code kafka.Code) *kmsg.OffsetCommitResponse {
