@@ -21,14 +21,12 @@ var (
 	errStartOver = errors.New("the shard's state cannot be trusted and is loaded anew")
 )
 
-// answerTo turns the error of an append into what clients of a coordinator understand, as Kafka does. What only says that
-// the records are too large is left to the handler: a client is told different things of different requests.
+// answerTo turns the error of an append into what clients of a coordinator understand, as Kafka does. That records are too
+// large for the topic is none of them.
 func answerTo(err error) error {
 	switch kafka.CodeOf(err) {
 	case kafka.UnknownTopicOrPartition, kafka.NotEnoughReplicas, kafka.NotEnoughReplicasAfterAppend, kafka.RequestTimedOut:
 		return errNotAvailable
-	case kafka.MessageTooLarge, kafka.RecordListTooLarge:
-		return err
 	}
 	if deposes(err) {
 		return errNotCoordinator

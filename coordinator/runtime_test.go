@@ -135,8 +135,8 @@ func TestAFailedAppendChangesNothing(t *testing.T) {
 		{kafka.NotEnoughReplicas, kafka.CoordinatorNotAvailable, true},
 		{kafka.UnknownTopicOrPartition, kafka.CoordinatorNotAvailable, true},
 		{kafka.RequestTimedOut, kafka.CoordinatorNotAvailable, true},
-		{kafka.MessageTooLarge, kafka.MessageTooLarge, true},
-		{kafka.RecordListTooLarge, kafka.RecordListTooLarge, true},
+		{kafka.MessageTooLarge, kafka.UnknownServerError, true},
+		{kafka.RecordListTooLarge, kafka.UnknownServerError, true},
 		{kafka.CorruptMessage, kafka.UnknownServerError, true},
 		{kafka.NotLeaderOrFollower, kafka.NotCoordinator, false},
 		{kafka.FencedLeaderEpoch, kafka.NotCoordinator, false},
@@ -173,7 +173,7 @@ func TestRecordsThatFitIntoNoBatchFailAlone(t *testing.T) {
 	answers := f.together(watch{"b"}, deposit{account: "a", amount: 1}, large, balances{}, deposit{account: "b", amount: 1})
 	f.wantBody(<-answers[0], 1)
 	f.wantBody(<-answers[1], 1)
-	f.wantCode(<-answers[2], kafka.MessageTooLarge)
+	f.wantCode(<-answers[2], kafka.UnknownServerError)
 	if got := (<-answers[3]).body.(map[string]int64); got["a"] != 1 || len(got) != 1 {
 		t.Fatalf("balances %v", got)
 	}

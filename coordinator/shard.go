@@ -33,9 +33,9 @@ type Loaded struct{}
 type Fired struct{ Key any }
 
 // Outcome tells what became of the records of an Output that had an After, and of what was appended before them. Err is
-// nil when they are committed. Otherwise its code is COORDINATOR_NOT_AVAILABLE, or MESSAGE_TOO_LARGE or
-// RECORD_LIST_TOO_LARGE for records that fit into no batch. Records that were appended and not committed in time stay
-// applied, and may be committed yet: COORDINATOR_NOT_AVAILABLE says nothing about hard state, which the shard can see.
+// nil when they are committed. Otherwise its code is COORDINATOR_NOT_AVAILABLE, or UNKNOWN_SERVER_ERROR where the records fit
+// into no batch. Records that were appended and not committed in time stay applied, and may be committed yet: so an error
+// says nothing about hard state, which the shard can see.
 type Outcome struct {
 	Of  Input
 	Err error
@@ -78,7 +78,7 @@ type Call struct {
 
 	// Done is called once, by any goroutine, with what Reply had as its body, or with an error: the one that Reply had, or
 	// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE where the shard could not be asked or its
-	// records were not committed, MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE where they fit into no batch. It must not block,
-	// and may be called before Submit returns.
+	// records were not committed, UNKNOWN_SERVER_ERROR where they fit into no batch. It must not block, and may be called
+	// before Submit returns.
 	Done func(body any, err error)
 }

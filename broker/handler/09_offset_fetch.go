@@ -76,7 +76,7 @@ func fillOffsetFetch(resp *kmsg.OffsetFetchResponse, req *kmsg.OffsetFetchReques
 
 // offsetFetchCode: consumers before 3.9 do not try again after COORDINATOR_NOT_AVAILABLE (KAFKA-16386).
 func offsetFetchCode(err error) kafka.Code {
-	if code := groupCode(err); code != kafka.CoordinatorNotAvailable {
+	if code := kafka.CodeOf(err); code != kafka.CoordinatorNotAvailable {
 		return code
 	}
 	return kafka.NotCoordinator

@@ -20,7 +20,7 @@ func (h *Handlers) describeGroups(r *Request, req *kmsg.DescribeGroupsRequest) R
 		g := &resp.Groups[i]
 		if err != nil {
 			*g = kmsg.NewDescribeGroupsResponseGroup()
-			g.Group, g.ErrorCode = req.Groups[i], int16(groupCode(err))
+			g.Group, g.ErrorCode = req.Groups[i], int16(kafka.CodeOf(err))
 			return
 		}
 		*g = *answer.(*kmsg.DescribeGroupsResponseGroup)

@@ -22,7 +22,7 @@ func (h *Handlers) listGroups(r *Request, req *kmsg.ListGroupsRequest) Reply {
 		h.Groups.SubmitTo(partitions[i], groupCall(r, group.List{States: req.StatesFilter, Types: req.TypesFilter}, done))
 	}, func(i int, answer any, err error) {
 		lists[i], _ = answer.([]kmsg.ListGroupsResponseGroup)
-		codes[i] = groupCode(err)
+		codes[i] = kafka.CodeOf(err)
 	})
 	for i, code := range codes {
 		switch code {

@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"weir/coordinator/group"
+	"weir/internal/kafka"
 )
 
 // DeleteGroups: v0–2 (KIP-229)
@@ -23,7 +24,7 @@ func (h *Handlers) deleteGroups(r *Request, req *kmsg.DeleteGroupsRequest) Reply
 		name := resp.Groups[i].Group
 		h.Groups.Submit(name, groupCall(r, group.Delete{Group: name}, done))
 	}, func(i int, _ any, err error) {
-		resp.Groups[i].ErrorCode = int16(groupCode(err))
+		resp.Groups[i].ErrorCode = int16(kafka.CodeOf(err))
 	})
 	return Now(resp)
 }

@@ -16,7 +16,7 @@ func (h *Handlers) offsetDelete(r *Request, req *kmsg.OffsetDeleteRequest) Reply
 	return h.askGroupFor(r, known.Group, known, func(answer any, err error) protocol.Body {
 		if err != nil {
 			resp := req.ResponseKind().(*kmsg.OffsetDeleteResponse)
-			resp.ErrorCode = int16(groupCode(err))
+			resp.ErrorCode = int16(kafka.CodeOf(err))
 			return resp
 		}
 		resp := answer.(*kmsg.OffsetDeleteResponse)

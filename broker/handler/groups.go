@@ -24,7 +24,7 @@ type Groups interface {
 func (h *Handlers) askGroup(r *Request, group string, body any, refused func(kafka.Code) protocol.Body) Reply {
 	return h.askGroupFor(r, group, body, func(answer any, err error) protocol.Body {
 		if err != nil {
-			return refused(groupCode(err))
+			return refused(kafka.CodeOf(err))
 		}
 		return answer.(protocol.Body)
 	})
@@ -43,17 +43,6 @@ func groupCall(r *Request, body any, done func(any, error)) *coordinator.Call {
 		c.ClientID = *r.Header.ClientID
 	}
 	return c
-}
-
-// groupCode is what a client is told of an error of the coordinator. Only for OffsetCommit is there a code that says what
-// was too large.
-func groupCode(err error) kafka.Code {
-	switch code := kafka.CodeOf(err); code {
-	case kafka.MessageTooLarge, kafka.RecordListTooLarge:
-		return kafka.UnknownServerError
-	default:
-		return code
-	}
 }
 
 // maxAskedTogether bounds what one request has in the coordinators' mailboxes.

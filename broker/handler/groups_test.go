@@ -90,7 +90,6 @@ func TestWhatTheCoordinatorRefusesIsToldInEveryVersion(t *testing.T) {
 		return 0
 	}
 	special := map[int16]map[kafka.Code]kafka.Code{
-		8:  {kafka.MessageTooLarge: kafka.InvalidCommitOffsetSize},
 		9:  {kafka.CoordinatorNotAvailable: kafka.NotCoordinator}, // KAFKA-16386
 		12: {kafka.CoordinatorLoadInProgress: kafka.None},
 		16: {kafka.NotCoordinator: kafka.None},
@@ -103,12 +102,10 @@ func TestWhatTheCoordinatorRefusesIsToldInEveryVersion(t *testing.T) {
 		{kmsg.NewPtrSyncGroupRequest(), 0, 5}, {describe, 0, 6}, {kmsg.NewPtrListGroupsRequest(), 0, 5}, {remove, 0, 2}, {kmsg.NewPtrOffsetDeleteRequest(), 0, 0},
 	} {
 		for version := api.min; version <= api.max; version++ {
-			for _, said := range []kafka.Code{kafka.NotCoordinator, kafka.CoordinatorLoadInProgress, kafka.CoordinatorNotAvailable, kafka.MessageTooLarge} {
+			for _, said := range []kafka.Code{kafka.NotCoordinator, kafka.CoordinatorLoadInProgress, kafka.CoordinatorNotAvailable, kafka.UnknownServerError} {
 				want := said
 				if other, ok := special[api.req.Key()][said]; ok {
 					want = other
-				} else if said == kafka.MessageTooLarge {
-					want = kafka.UnknownServerError
 				}
 				f.groups.refuse(said)
 				if got := kafka.Code(codeOf(c.call(version, api.req))); got != want {
