@@ -65,10 +65,23 @@ func (s *Shard) commitOffsets(now time.Time, c *coordinator.Call, req *kmsg.Offs
 		}
 	}
 	out.Replies = []coordinator.Reply{{To: c, Body: resp}}
-	if len(out.Records) > 0 && s.group(req.Group) == nil {
-		s.ensureGroup(strings.Clone(req.Group)) // whoever commits without being a member gets one with nothing else
+	if len(out.Records) > 0 && s.group(req.Group) == nil { // whoever commits without being a member gets one with nothing else
+		g := s.ensureGroup(strings.Clone(req.Group))
+		out.After = firstCommit{g}
 	}
 	return out
+}
+
+// firstCommit is the After of a commit that made a group.
+type firstCommit struct{ g *classic }
+
+// firstCommitted drops the group again where nothing was written and nothing else has come to it.
+func (s *Shard) firstCommitted(of firstCommit, err error) coordinator.Output {
+	g := of.g
+	if err == nil || s.groups[g.id] != g || !g.isEmpty() || len(g.pending) > 0 || s.hard.metadata[g.id] != nil || s.hasOffsets(g.id) {
+		return coordinator.Output{}
+	}
+	return coordinator.Output{Timers: s.forget(g.id)}
 }
 
 // commitExpiry returns when the offsets of a request expire, in ms since the epoch; -1: by the broker's retention. A

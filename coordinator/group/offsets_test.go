@@ -105,6 +105,22 @@ func (h *offsetHarness) wantGroups(want ...string) {
 	}
 }
 
+// TestAFailedCommitLeavesNoGroup behind, unless it had something before.
+func TestAFailedCommitLeavesNoGroup(t *testing.T) {
+	h := newOffsetHarness(t)
+	refused := kafka.Errorf(kafka.CoordinatorNotAvailable, "")
+	h.refuse = refused
+	if got := h.call(commitRequest(9, "readers", "orders", 1, 42)); got != error(refused) {
+		t.Fatalf("answered %v", got)
+	}
+	h.wantGroups()
+	h.commit("readers", "orders", 1, 42)
+	h.refuse = refused
+	h.call(commitRequest(9, "readers", "orders", 1, 43))
+	h.wantGroups("readers")
+	h.wantOffset("readers", "orders", 1, 42)
+}
+
 func TestCommitIsFetched(t *testing.T) {
 	h := newOffsetHarness(t)
 	req := commitRequest(9, "readers", "orders", 1, 42)

@@ -109,6 +109,8 @@ func (s *Shard) outcome(now time.Time, o coordinator.Outcome) coordinator.Output
 		st.assignmentsStored(of, o.Err)
 	case replaced:
 		st.staticReplaced(of, o.Err)
+	case firstCommit:
+		return s.firstCommitted(of, o.Err)
 	default:
 		return s.removalOutcome(now, o)
 	}
