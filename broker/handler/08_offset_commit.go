@@ -16,13 +16,9 @@ import (
 // replicas are waited for. Topics and partitions that do not exist are refused one by one; the rest goes to the coordinator.
 
 func (h *Handlers) offsetCommit(r *Request, req *kmsg.OffsetCommitRequest) Reply {
-	img := h.Image()
-	known, refused := splitCommit(img, req)
+	known, refused := splitCommit(h.Image(), req)
 	if known == nil {
 		return Now(refused)
-	}
-	for i := range known.Topics {
-		known.Topics[i].TopicID = byName(img, known.Topics[i].Topic).ID // it goes into the record, as in Kafka
 	}
 	return h.askGroupFor(r, known.Group, known, func(answer any, err error) protocol.Body {
 		if err != nil {
