@@ -119,7 +119,8 @@ allowed. A name that nobody knows is named in a warning and ignored, and so is o
 elements of a list, such as after a trailing comma, are dropped.
 
 While the cluster runs, a topic's own value is over the dynamic value of its broker, over the dynamic value of all brokers,
-over what was read at start.
+over what was read at start. Dynamic values are set with ` + "`kafka-configs.sh` or `weir config`" + `, act at once, and are kept with the
+cluster's metadata: they survive a restart, and outlive what the file says.
 
 ## Listeners
 
