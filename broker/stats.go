@@ -2,11 +2,15 @@ package broker
 
 import (
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 
 	"weir/broker/handler"
 	"weir/broker/replica"
 	"weir/cluster/metadata"
+	"weir/coordinator"
+	"weir/coordinator/group"
 	"weir/internal/kafka"
 )
 
@@ -26,7 +30,7 @@ type Stats struct {
 	Traffic    map[string]TrafficCounts // by topic
 	AllTraffic TrafficCounts            // of all topics since the broker started
 
-	Groups []GroupStats // groups that this broker coordinates
+	Groups []GroupStats // groups that this broker coordinates; not those of partitions that are being loaded
 }
 
 // TrafficCounts are what clients did with a topic's partitions on this broker.
@@ -76,19 +80,10 @@ type LogStats struct {
 }
 
 // GroupStats is a group as its coordinator knows it.
-type GroupStats struct {
-	ID      string
-	State   string // Kafka's name of it, such as Stable
-	Members int
-	Offsets []GroupOffset
-}
+type GroupStats = group.GroupStats
 
 // GroupOffset is what a group has committed for a partition.
-type GroupOffset struct {
-	Topic     string
-	Partition int32
-	Offset    int64 // of the next record to consume
-}
+type GroupOffset = group.OffsetStats
 
 // Ready reports whether the broker takes requests of clients: from Open until it begins to stop. Those that come before Run
 // wait for it.
@@ -102,7 +97,7 @@ func (b *Broker) Ready() bool {
 }
 
 // Stats takes a snapshot. It holds no lock over more than a few additions, and takes milliseconds for ten thousand
-// partitions. It may be called from Open on, at any time, by anybody.
+// partitions; groups are told as far as what they did is committed. It may be called from Open on, at any time, by anybody.
 func (b *Broker) Stats() *Stats {
 	img := b.node.Image()
 	s := &Stats{Self: b.Config.NodeID, Quorum: b.quorumStatus()}
@@ -123,7 +118,23 @@ func (b *Broker) Stats() *Stats {
 		}
 	}
 	s.Traffic, s.AllTraffic = b.replicas.Traffic()
+	s.Groups = b.groupStats()
 	return s
+}
+
+// groupStats asks the shards one after the other, so that no more than one of them works for a snapshot.
+func (b *Broker) groupStats() []GroupStats {
+	all := []GroupStats{}
+	answered := make(chan []GroupStats, 1)
+	for _, partition := range b.groups.Owned() {
+		b.groups.SubmitTo(partition, &coordinator.Call{Body: group.Stats{}, Done: func(body any, err error) {
+			groups, _ := body.([]GroupStats)
+			answered <- groups // none with an error: the partition is being loaded, or just left
+		}})
+		all = append(all, <-answered...)
+	}
+	slices.SortFunc(all, func(x, y GroupStats) int { return strings.Compare(x.ID, y.ID) })
+	return all
 }
 
 func controllerStats(img *metadata.Image) *ControllerStats {

@@ -22,7 +22,7 @@ func TestStatsOfASingleBroker(t *testing.T) {
 	read := int64(len(c.fetch("a").RecordBatches))
 	s := r.Stats()
 
-	if s.Self != 1 || s.Replicas != 2 || s.Offline != 0 || s.Groups != nil {
+	if s.Self != 1 || s.Replicas != 2 || s.Offline != 0 || s.Groups == nil || len(s.Groups) != 0 {
 		t.Errorf("%+v", s)
 	}
 	want := &ControllerStats{Brokers: []BrokerAddress{{1, r.Bound()["PLAINTEXT"]}}, Topics: []TopicStats{{"a", 1}, {"empty", 1}}, Partitions: 2}

@@ -47,9 +47,6 @@ func (s scrape) exporter(stats *broker.Stats) {
 
 // groups tells of consumer groups: kafka_exporter's families, and how many groups are in which state.
 func (s scrape) groups(stats *broker.Stats) {
-	if stats.Groups == nil {
-		return
-	}
 	ends := make(map[partition]int64)
 	for i := range stats.Partitions {
 		if p := &stats.Partitions[i]; p.End >= 0 {

@@ -18,6 +18,7 @@ import (
 //	Describe                   *kmsg.DescribeGroupsResponseGroup
 //	List                       []kmsg.ListGroupsResponseGroup
 //	Delete                     an error, or nil
+//	Stats                      []GroupStats, in no order
 
 // FetchOffsets asks for committed offsets of one group (OffsetFetch of any version).
 type FetchOffsets struct {
@@ -41,6 +42,9 @@ type List struct{ States, Types []string }
 
 // Delete asks to delete one group (DeleteGroups).
 type Delete struct{ Group string }
+
+// Stats asks what metrics tell of every group of the shard.
+type Stats struct{}
 
 // TopicsDeleted is an input without an answer: offsets of these topics are dropped.
 type TopicsDeleted struct{ Topics []DeletedTopic }

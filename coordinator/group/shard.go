@@ -79,6 +79,8 @@ func (s *Shard) call(now time.Time, c *coordinator.Call) coordinator.Output {
 		return s.list(now, c, body)
 	case Delete:
 		return s.delete(now, c, body)
+	case Stats:
+		return s.stats(now, c)
 	}
 	panic("group: unknown kind of call")
 }
