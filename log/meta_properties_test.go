@@ -42,7 +42,7 @@ func TestMetaPropertiesOfOthers(t *testing.T) {
 		"version=2\nnode.id=2\ncluster.id=c":                        "line 3: version 2 is not known",
 		"version=1\nnode.id=-2\ncluster.id=c":                       `line 2: node.id: "-2" is not a number of 31 bits`,
 		"version=1\nnode.id=2\ndirectory.id=x\ncluster.id=c":        `line 3: directory.id: "x" is not a 22-letter base64 id`,
-		"version=1\n\n\\\n\ncluster.id=c\\u12":                      `line 5: "c\\u12" ends within an escape`,
+		"version=1\n\n\\\n\ncluster.id=c\\u12":                      `line 5: \u is not followed by four hexadecimal digits`,
 		"":                                                          "line 1: cluster.id is missing",
 	} {
 		fsys := vfs.NewMem()

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weir/internal/kafka"
+	"weir/internal/properties"
 )
 
 // Inputs is all that a Server is made of.
@@ -159,12 +160,12 @@ func (b *builder) readFile(path string) error {
 	if err != nil {
 		return &FileError{path, 0, err}
 	}
-	properties, line, err := parseProperties(string(data))
-	if err != nil {
-		return &FileError{path, line, err}
+	entries, err := properties.Parse(string(data))
+	if bad := (*properties.SyntaxError)(nil); errors.As(err, &bad) {
+		return &FileError{path, bad.Line, errors.New(bad.Reason)}
 	}
-	for _, p := range properties {
-		b.settings[p.key] = Setting{p.key, p.value, Origin{FromFile, path, p.line}}
+	for _, p := range entries {
+		b.settings[p.Key] = Setting{p.Key, p.Value, Origin{FromFile, path, p.Line}}
 	}
 	return nil
 }

@@ -39,12 +39,13 @@ type layer struct {
 // one in docs/ARCHITECTURE.md first. Packages may be listed before they exist.
 var layering = map[string]layer{
 	// L0: nouns and small primitives; internal/lint and internal/sim stand outside the order.
-	"internal/kafka":     {level: 0},
-	"internal/clock":     {level: 0},
-	"internal/deferred":  {level: 0},
-	"internal/invariant": {level: 0},
-	"internal/metrics":   {level: 0},
-	"internal/vfs":       {level: 0, external: []string{sys}},
+	"internal/kafka":      {level: 0},
+	"internal/clock":      {level: 0},
+	"internal/deferred":   {level: 0},
+	"internal/invariant":  {level: 0},
+	"internal/metrics":    {level: 0},
+	"internal/properties": {level: 0},
+	"internal/vfs":        {level: 0, external: []string{sys}},
 
 	// L1: the wire, and the table of configs.
 	"protocol/batch": {level: 1, external: []string{kbin, compress, lz4}},
