@@ -30,8 +30,8 @@ var update = flag.Bool("update", false, "write what the tools print into the scr
 //	@ leave                it leaves
 //	@ file NAME TEXT       a file in DIR
 //	$ TOOL ARGUMENTS       runs a tool
-//	$ ours TOOL ARGUMENTS  the same; only lines about RUN are looked at, as the broker may have other things to list, and
-//	                       their order does not matter
+//	$ sorted TOOL …        the same, and the order of the lines does not matter
+//	$ ours TOOL …          the same, and only lines about RUN are looked at, as the broker may have other things to list
 //	< TEXT                 a line of the tool's standard input
 //	exit N                 how it has to end
 //	1| TEXT                a line of its standard output
@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel() // a tool waits as much as it works
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -134,8 +135,8 @@ func (s *script) do(i int, st *step) string {
 }
 
 func (s *script) runTool(i int, st *step, words []string) string {
-	ours := words[0] == "ours"
-	if ours {
+	ours, sorted := words[0] == "ours", words[0] == "sorted"
+	if ours || sorted {
 		words = words[1:]
 	}
 	said := st.line + "\n"
@@ -144,7 +145,7 @@ func (s *script) runTool(i int, st *step, words []string) string {
 		said += "< " + line + "\n"
 		stdin.WriteString(s.expand(line) + "\n")
 	}
-	name := strings.NewReplacer("$ ", "", "ours ", "", "--bootstrap-server HOST:PORT ", "").Replace(st.line)
+	name := strings.NewReplacer("$ ", "", "ours ", "", "sorted ", "", "--bootstrap-server HOST:PORT ", "").Replace(st.line)
 	s.t.Run(fmt.Sprintf("%02d %.80s", i, name), func(t *testing.T) {
 		class := toolClasses[words[0]]
 		if class == "" {
@@ -153,7 +154,7 @@ func (s *script) runTool(i int, st *step, words []string) string {
 		r := s.kafka.run(t, stdin.String(), class, words[1:]...)
 		got := []string{fmt.Sprintf("exit %d", r.Code)}
 		lines := s.normalize(r.Stdout)
-		if ours {
+		if ours || sorted {
 			slices.Sort(lines)
 		}
 		for _, line := range lines {
