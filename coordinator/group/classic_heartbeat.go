@@ -45,7 +45,7 @@ func (s *Shard) heartbeat(now time.Time, c *coordinator.Call, req *kmsg.Heartbea
 
 // checkCommit finds why offsets may not be committed. A member's commit keeps its session as a heartbeat does: the timers
 // are to be set where the code is None.
-func (g *classic) checkCommit(now time.Time, _ *coordinator.Call, req *kmsg.OffsetCommitRequest) (kafka.Code, []coordinator.Timer) {
+func (g *classic) checkCommit(now time.Time, req *kmsg.OffsetCommitRequest) (kafka.Code, []coordinator.Timer) {
 	if req.Generation < 0 && g.isEmpty() {
 		return kafka.None, nil // by an admin client, or by a consumer without group management
 	}

@@ -25,7 +25,7 @@ func (s *Shard) commitOffsets(now time.Time, c *coordinator.Call, req *kmsg.Offs
 	)
 	switch g := s.group(req.Group); {
 	case g != nil:
-		code, out.Timers = g.checkCommit(now, c, req)
+		code, out.Timers = g.checkCommit(now, req)
 	case req.Generation < 0: // a group is not needed to keep offsets in
 	case req.Version >= 9:
 		code = kafka.GroupIDNotFound
