@@ -31,11 +31,7 @@ func TestSuite(t *testing.T) {
 	t.Setenv("KGO_SEEDS", broker.Bootstrap)
 	t.Setenv("KGO_TEST_RF", "1")
 	t.Setenv("KGO_LOG_LEVEL", "none")
-	records := "2000"
-	if harness.Soak() {
-		records = "50000"
-	}
-	t.Setenv("KGO_TEST_RECORDS", records) // that each test of a pipeline passes on
+	t.Setenv("KGO_TEST_RECORDS", "50000") // that each test of a pipeline passes on
 	names := make(map[string]bool)
 	transactions := broker.Offers(t, kmsg.EndTxn)
 	for name := range harness.ReadBaseline(t) {
