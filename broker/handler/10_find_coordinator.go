@@ -32,6 +32,9 @@ const (
 
 func (h *Handlers) findCoordinator(r *Request, req *kmsg.FindCoordinatorRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+	if req.CoordinatorType == groupCoordinator && byName(h.Image(), kafka.ConsumerOffsetsTopic) == nil {
+		h.autoCreate(r, []string{kafka.ConsumerOffsetsTopic})
+	}
 	if req.Version < 4 {
 		c := h.coordinatorOf(r, req.CoordinatorType, req.CoordinatorKey)
 		resp.ErrorCode, resp.NodeID, resp.Host, resp.Port = c.ErrorCode, c.NodeID, c.Host, c.Port
@@ -68,14 +71,12 @@ func (h *Handlers) coordinatorOf(r *Request, kind int8, key string) kmsg.FindCoo
 
 // groupCoordinator finds who leads the partition of a group, if it is alive and reached by that listener.
 func (h *Handlers) groupCoordinator(r *Request, key string) (e address, leader kafka.BrokerID, ok bool) {
-	t := byName(h.Image(), kafka.ConsumerOffsetsTopic)
+	img := h.Image()
+	t := byName(img, kafka.ConsumerOffsetsTopic)
 	if t == nil {
-		h.autoCreate(r, []string{kafka.ConsumerOffsetsTopic})
-		if t = byName(h.Image(), kafka.ConsumerOffsetsTopic); t == nil {
-			return address{}, kafka.NoBroker, false
-		}
+		return address{}, kafka.NoBroker, false
 	}
 	leader = t.Partitions[coordinator.PartitionFor(key, int32(len(t.Partitions)))].Leader
-	e, ok = liveEndpoint(h.Image(), leader, r.Conn.Listener)
+	e, ok = liveEndpoint(img, leader, r.Conn.Listener)
 	return e, leader, ok
 }
