@@ -18,8 +18,8 @@ import (
 // A null or empty list of names asks for all; a name that the resource does not have is left out. A resource that stands
 // twice is answered twice.
 
-// maxRepeatedConfigs bounds the configs of an answer besides those that each topic has once: a client cannot have the same
-// described over and over. It is what 150 descriptions of a broker have.
+// maxRepeatedConfigs bounds the configs that one request has looked up besides those that each topic has once: a client
+// cannot have the same described over and over. It is what 150 descriptions of a broker have.
 const maxRepeatedConfigs = 50_000
 
 func (h *Handlers) describeConfigs(r *Request, req *kmsg.DescribeConfigsRequest) Reply {
@@ -34,17 +34,16 @@ func (h *Handlers) describeConfigs(r *Request, req *kmsg.DescribeConfigsRequest)
 		asked := &req.Resources[i]
 		row := kmsg.NewDescribeConfigsResponseResource()
 		row.ResourceType, row.ResourceName, row.ErrorMessage = asked.ResourceType, asked.ResourceName, new("")
-		entries, err := h.describedConfigs(img, asked)
-		if len(asked.ConfigNames) > 0 {
-			entries = slices.DeleteFunc(entries, func(e config.Entry) bool { return !slices.Contains(asked.ConfigNames, e.Name) })
+		var entries []config.Entry
+		err := errRepeated
+		isNew := metadata.ResourceType(asked.ResourceType) == metadata.TopicResource && !topics[asked.ResourceName]
+		if isNew || repeated < maxRepeatedConfigs {
+			entries, err = h.describedConfigs(img, asked)
 		}
-		if isTopic := metadata.ResourceType(asked.ResourceType) == metadata.TopicResource; !isTopic || topics[asked.ResourceName] {
-			repeated += len(entries)
-		} else {
+		if isNew {
 			topics[asked.ResourceName] = true
-		}
-		if repeated > maxRepeatedConfigs {
-			err = kafka.Errorf(kafka.InvalidRequest, "The request asks for more than %d configs again and again.", maxRepeatedConfigs)
+		} else {
+			repeated += len(entries)
 		}
 		if err != nil {
 			row.ErrorCode = h.code(r, err)
@@ -52,11 +51,30 @@ func (h *Handlers) describeConfigs(r *Request, req *kmsg.DescribeConfigsRequest)
 				row.ErrorMessage = text
 			}
 		} else {
-			row.Configs = describedRows(entries, req)
+			row.Configs = describedRows(named(entries, asked.ConfigNames), req)
 		}
 		resp.Resources = append(resp.Resources, row)
 	}
 	return Now(resp)
+}
+
+var errRepeated error = kafka.Errorf(kafka.InvalidRequest, "The request asks for more than %d configs besides those of each topic.", maxRepeatedConfigs)
+
+// named picks the entries with these names, or all where there is no name. It reuses entries.
+func named(entries []config.Entry, names []string) []config.Entry {
+	if len(names) == 0 {
+		return entries
+	}
+	wanted := make(map[string]bool, len(entries))
+	for i := range entries {
+		wanted[entries[i].Name] = false
+	}
+	for _, name := range names {
+		if _, known := wanted[name]; known {
+			wanted[name] = true
+		}
+	}
+	return slices.DeleteFunc(entries, func(e config.Entry) bool { return !wanted[e.Name] })
 }
 
 // describeConfigsRefused answers a request with a resource of no known type, which is wrong as a whole.

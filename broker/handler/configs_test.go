@@ -205,26 +205,36 @@ func TestWhatCannotBeDescribed(t *testing.T) {
 	}
 }
 
-// A small request must not make an answer of any size: topics are described once for nothing, all else so many times.
+// A small request must not make an answer of any size, nor work without end: topics are described once for nothing, all
+// else so many times, whether or not it is shown.
 func TestDescriptionsAreNotRepeatedWithoutEnd(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"a", "b"} {
 		f.createTopic(name, 1)
 	}
-	req := describeConfigsRequest(topicResource, "a")
-	for range maxRepeatedConfigs / 37 {
-		req.Resources = append(req.Resources, req.Resources[0])
+	a, b, broker := describeConfigsRequest(topicResource, "a").Resources[0], describeConfigsRequest(topicResource, "b").Resources[0], describeConfigsRequest(brokerResource, "01", "node.id").Resources[0]
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	for range 2 + maxRepeatedConfigs/37 { // the first does not count, the last is one too many
+		req.Resources = append(req.Resources, a)
 	}
-	req.Resources = append(req.Resources, describeConfigsRequest(topicResource, "b").Resources[0], req.Resources[0], describeConfigsRequest(brokerResource, "01").Resources[0])
+	allowed := len(req.Resources)
+	req.Resources = append(req.Resources, a, broker, b)
 	rows := f.client().call(4, req).(*kmsg.DescribeConfigsResponse).Resources
-	n := len(rows)
-	if n != len(req.Resources) || len(rows[n-4].Configs) != 37 || len(rows[n-3].Configs) != 37 {
-		t.Errorf("%d rows, what is allowed: %+v", n, rows[n-4].ErrorMessage)
+	if len(rows) != len(req.Resources) {
+		t.Fatalf("%d rows for %d resources", len(rows), len(req.Resources))
 	}
-	for _, row := range rows[n-2:] {
-		if kafka.Code(row.ErrorCode) != kafka.InvalidRequest || len(row.Configs) != 0 {
-			t.Errorf("what is too much: %v with %d configs", kafka.Code(row.ErrorCode), len(row.Configs))
+	for i, row := range rows {
+		if refused := i == allowed || i == allowed+1; refused != (kafka.Code(row.ErrorCode) == kafka.InvalidRequest) || refused != (len(row.Configs) == 0) {
+			t.Errorf("row %d of %q: %v with %d configs", i, row.ResourceName, kafka.Code(row.ErrorCode), len(row.Configs))
 		}
+	}
+	req.Resources = req.Resources[:0]
+	for range 1000 {
+		req.Resources = append(req.Resources, broker)
+	}
+	rows = f.client().call(4, req).(*kmsg.DescribeConfigsResponse).Resources
+	if row := rows[999]; kafka.Code(row.ErrorCode) != kafka.InvalidRequest || len(rows[0].Configs) != 1 {
+		t.Errorf("a broker's node.id for the thousandth time: %+v", row)
 	}
 }
 
