@@ -1,8 +1,10 @@
 package handler
 
 import (
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -339,6 +341,24 @@ func TestOneBrokerIsAlteredByItself(t *testing.T) {
 	if row := c.incremental(brokerResource, "1", false, configChange{name: "num.partitions", value: "2"}); kafka.Code(row.ErrorCode) != kafka.InvalidRequest ||
 		*row.ErrorMessage != "Cannot update these configs dynamically: [num.partitions]" {
 		t.Errorf("%+v", row)
+	}
+}
+
+// A text that repeats what the client sent may be longer than an old version's string.
+func TestLongTextsFitTheirAnswers(t *testing.T) {
+	f := newFixture(t)
+	f.createTopic("t", 1)
+	c, long := f.client(), strings.Repeat("x", math.MaxInt16)
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = topicResource, "t"
+	resource.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "retention.ms", Value: &long}}
+	req.Resources = append(req.Resources, resource)
+	if row := c.call(0, req).(*kmsg.IncrementalAlterConfigsResponse).Resources[0]; kafka.Code(row.ErrorCode) != kafka.InvalidConfig || !strings.HasPrefix(*row.ErrorMessage, "Invalid value xxx") {
+		t.Errorf("%v", kafka.Code(row.ErrorCode))
+	}
+	if row := c.call(1, describeConfigsRequest(brokerResource, long)).(*kmsg.DescribeConfigsResponse).Resources[0]; kafka.Code(row.ErrorCode) != kafka.InvalidRequest {
+		t.Errorf("%v", kafka.Code(row.ErrorCode))
 	}
 }
 

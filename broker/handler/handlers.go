@@ -184,7 +184,7 @@ func messageOf(err error) *string {
 	if err.Error() == kafka.CodeOf(err).String() {
 		return nil
 	}
-	return nullable(err.Error())
+	return nullable(kafka.Text(err.Error()))
 }
 
 // nullable gives a pointer to s, or null for the empty string.

@@ -84,7 +84,7 @@ func (d *decision) add(r ...metadata.Record) { d.records = append(d.records, r..
 var ok = Result{}
 
 func failed(code kafka.Code, format string, args ...any) Result {
-	message := fmt.Sprintf(format, args...)
+	message := kafka.Text(fmt.Sprintf(format, args...))
 	return Result{Code: code, Message: &message}
 }
 

@@ -3,6 +3,8 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 )
 
 // Coder is an error that knows its code of the protocol. Typed errors of every package implement it, so that the
@@ -31,6 +33,15 @@ func (e *Error) Error() string { return e.message }
 
 // Code returns the protocol's code.
 func (e *Error) Code() Code { return e.code }
+
+// Text makes an error's text fit for an answer: strings of versions without tagged fields have 32,767 bytes at most, and a
+// text may repeat what a client sent.
+func Text(s string) string {
+	if len(s) > math.MaxInt16 {
+		s = strings.ToValidUTF8(s[:math.MaxInt16], "")
+	}
+	return s
+}
 
 // CodeOf finds the code in err's chain: None for nil, UnknownServerError where nothing in the chain has one.
 func CodeOf(err error) Code {

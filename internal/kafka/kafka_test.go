@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestTopicNames(t *testing.T) {
@@ -70,6 +71,15 @@ func TestLogLinesAreReadable(t *testing.T) {
 	for _, want := range []string{`"tp":"orders-3"`, `"id":"AAAAAAAAAAAAAAAAAAAAAQ"`, `"code":"OFFSET_OUT_OF_RANGE"`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s is not in %s", want, b.String())
+		}
+	}
+}
+
+func TestTextFitsAnAnswer(t *testing.T) {
+	for _, s := range []string{"", "short", strings.Repeat("x", 40_000), strings.Repeat("ä", 20_000)} {
+		got := Text(s)
+		if len(got) > 32_767 || !strings.HasPrefix(s, got) || !utf8.ValidString(got) || len(got) < min(len(s), 32_766) {
+			t.Errorf("%d bytes become %d", len(s), len(got))
 		}
 	}
 }
