@@ -59,6 +59,7 @@ type Session struct {
 	address   string
 	run       string // a word that makes names unique
 	renderer  renderer
+	names     []string // of Name
 	conn      *Conn   // of requests that are sent one at a time
 	open      []*Conn // of all requests
 	exchanges []Exchange
@@ -72,6 +73,7 @@ type broken struct{ err error }
 func (s Script) Run(address, run string) (exchanges []Exchange, err error) {
 	session := &Session{script: s, address: address, run: run, renderer: newRenderer(run)}
 	defer func() {
+		session.deleteTopics()
 		for _, c := range session.open {
 			c.Close()
 		}
@@ -110,7 +112,20 @@ func newest(key kmsg.Key) int16 {
 }
 
 // Name makes a name of a topic or a group unique; it is rendered with RUN in its place.
-func (s *Session) Name(name string) string { return name + "-" + s.run }
+func (s *Session) Name(name string) string {
+	s.names = append(s.names, name+"-"+s.run)
+	return s.names[len(s.names)-1]
+}
+
+// deleteTopics removes what the script made: the broker may be the user's.
+func (s *Session) deleteTopics() {
+	r := kmsg.NewPtrDeleteTopicsRequest()
+	r.TimeoutMillis, r.TopicNames = 30000, s.names
+	if c, err := Dial(s.address); err == nil {
+		defer c.Close()
+		_, _ = c.Request(r, 5) // not all of them are topics
+	}
+}
 
 // Ask sends a request, keeps the exchange and returns the answer.
 func (s *Session) Ask(what string, r kmsg.Request) kmsg.Response {
