@@ -22,6 +22,9 @@ import (
 	"weir/log"
 )
 
+// loadTime is how long a start waits for the coordinators to load what they know, so that no client is told to come again.
+const loadTime = 5 * time.Second
+
 // drainTime is how long a stop waits for requests that are being answered.
 const drainTime = 5 * time.Second
 
@@ -90,7 +93,17 @@ func (b *Broker) open(ctx context.Context) error {
 	}
 	b.handlers = handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Quorum: b.quorumStatus, Replicas: b.replicas,
 		Directories: directories{b.store, b.FS}, Groups: b.groups, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
-	return nil
+	return b.awaitCoordinators(ctx)
+}
+
+// awaitCoordinators waits until the coordinators are loaded. Those that take longer go on while others are served.
+func (b *Broker) awaitCoordinators(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	if err := b.groups.AwaitLoads(within); err != nil && ctx.Err() == nil {
+		b.Logger.Warn("groups are still being loaded; their clients are told to come again", "waited", loadTime)
+	}
+	return ctx.Err()
 }
 
 func (b *Broker) openStore() error {

@@ -2,8 +2,8 @@
 //
 // Start, in this order, each step undone by the later ones' reverse if one fails: bind the listeners (a port in use must
 // cost nothing), open the logs, start the node of the cluster (which replays the metadata log and, by publish, opens the
-// partitions), register this broker, accept connections. A socket is bound before it is served, so a client that comes
-// early waits in the backlog and is answered when the broker is usable.
+// partitions), register this broker, wait a while for the coordinators to load, accept connections. A socket is bound
+// before it is served, so a client that comes early waits in the backlog and is answered when the broker is usable.
 //
 // Stop: the coordinators answer whoever waits at them, connections are drained, the node stops, the logs are flushed and
 // marked clean.

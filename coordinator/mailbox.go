@@ -5,8 +5,9 @@ import "sync"
 // mailbox is what others have to say to an actor. Putting never blocks; what bounds it is what bounds its users: requests
 // on connections.
 type mailbox struct {
-	wake chan struct{} // has one element whenever there may be something
-	mu   struct {
+	wake    chan struct{} // has one element whenever there may be something
+	settled chan struct{} // closed when loading has ended once
+	mu      struct {
 		sync.Mutex
 		items []any // Inputs, and commitments of the partition
 		state state
@@ -22,7 +23,9 @@ const (
 	over // everything is refused
 )
 
-func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+func newMailbox() *mailbox {
+	return &mailbox{wake: make(chan struct{}, 1), settled: make(chan struct{})}
+}
 
 // put adds an item. The error says why it was refused: a call while loading, and everything once it is over.
 func (m *mailbox) put(item any) error {
@@ -67,8 +70,20 @@ func (m *mailbox) set(s state) {
 	if m.mu.state != over {
 		m.mu.state = s
 	}
+	if s != loading && !m.isSettled() {
+		close(m.settled)
+	}
 	m.mu.Unlock()
 	m.notify()
+}
+
+func (m *mailbox) isSettled() bool {
+	select {
+	case <-m.settled:
+		return true
+	default:
+		return false
+	}
 }
 
 func (m *mailbox) isOver() bool {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"slices"
@@ -106,6 +107,21 @@ func (r *Runtime) Owned() []int32 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Sorted(maps.Keys(r.mu.actors))
+}
+
+// AwaitLoads returns when every partition that is coordinated now has been loaded or cannot be, or with the error of ctx.
+func (r *Runtime) AwaitLoads(ctx context.Context) error {
+	r.mu.RLock()
+	actors := slices.Collect(maps.Values(r.mu.actors))
+	r.mu.RUnlock()
+	for _, a := range actors {
+		select {
+		case <-a.mailbox.settled:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // Submit asks the shard of the partition that a key belongs to. It does not wait; c.Done is told the answer.

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -362,6 +363,31 @@ func TestWhileLoadingCallsAreRefusedAndInputsWait(t *testing.T) {
 	if got := f.eventually(balances{}).body.(map[string]int64)["a"]; got != 8 {
 		t.Fatalf("balance %d", got)
 	}
+}
+
+func TestAwaitLoads(t *testing.T) {
+	f := newFixture(t)
+	if err := f.runtime.AwaitLoads(t.Context()); err != nil { // there is nothing to load
+		t.Fatal(err)
+	}
+	f.runtime.loading = make(chan struct{}, 1)
+	f.runtime.loading <- struct{}{}
+	full, broken := newPartition(), newPartition()
+	full.appendRaw(bankBatch(batch.None, bankRecord(time.UnixMilli(0), "a", 7, 1)))
+	broken.appendRaw(bankBatch(batch.None, Record{Key: []byte("a"), Value: []byte("short")}))
+	f.runtime.Elect(0, 0, full)
+	f.runtime.Elect(1, 0, broken)
+	f.runtime.Elect(2, 0, newPartition())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := f.runtime.AwaitLoads(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("while two partitions wait to be loaded: %v", err)
+	}
+	<-f.runtime.loading
+	if err := f.runtime.AwaitLoads(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.wantBody(f.call(deposit{account: "a", amount: 1}), 8)
 }
 
 func TestALoadThatFailsIsNotServedAloud(t *testing.T) {
