@@ -6,9 +6,16 @@
 package wire
 
 import (
+	"flag"
 	"testing"
 
 	"weir/compat-tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) {
+	// Cases that run in parallel are those that wait, for sessions to end and the like.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	harness.Main(m)
+}

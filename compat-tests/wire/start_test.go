@@ -21,7 +21,7 @@ func TestEverythingWorksAsSoonAsThePortAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := prepare(t, filepath.Join(t.TempDir(), "data"))
+	s := prepare(t, filepath.Join(t.TempDir(), "data"), ownGroups...)
 	s.options.Listen = listen
 	for i := range 50 {
 		ready := make(chan error)
@@ -68,7 +68,20 @@ func useAtOnce(t *testing.T, address, topic string) error {
 	}
 	wantCode(t, "CreateTopics", created.Topics[0].ErrorCode, nil)
 	wantCode(t, "Produce", produced.Topics[0].Partitions[0].ErrorCode, nil)
+	coordinator, err := at(3, findCoordinator(0, topic)).RequestWith(t.Context(), c)
+	if err != nil {
+		return err
+	}
+	join := at(3, kmsg.NewPtrJoinGroupRequest())
+	join.Group, join.ProtocolType, join.SessionTimeoutMillis = topic, "consumer", sessionMillis
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
+	joined, err := join.RequestWith(t.Context(), c)
+	if err != nil {
+		return err
+	}
 	wantCode(t, "InitProducerId", id.ErrorCode, nil)
+	wantCode(t, "FindCoordinator", coordinator.ErrorCode, nil)
+	wantCode(t, "JoinGroup", joined.ErrorCode, nil)
 	if metadata.ControllerID < 0 || len(metadata.Brokers) != 1 {
 		t.Errorf("the controller is %d, there are %d brokers", metadata.ControllerID, len(metadata.Brokers))
 	}
