@@ -41,18 +41,28 @@ func (d *decision) incrementalAlterConfigs(c IncrementalAlterConfigs) Reply {
 	for _, r := range c.Resources {
 		times[r.Resource]++
 	}
-	for _, r := range c.Resources {
-		err := checkConfigRequest(c.Broker, r.Resource, times, len(r.Ops), func(i int) (string, bool) {
+	wanted, errs := make([]map[string]string, len(c.Resources)), make([]error, len(c.Resources))
+	var malformed error
+	for i, r := range c.Resources {
+		errs[i] = checkConfigRequest(c.Broker, r.Resource, times, len(r.Ops), func(i int) (string, bool) {
 			return r.Ops[i].Name, r.Ops[i].Value == nil && r.Ops[i].Op != OpDelete
 		})
-		var wanted map[string]string
-		if err == nil {
-			wanted, err = d.applyOps(r)
+		if errs[i] != nil {
+			continue
 		}
-		if err == nil {
-			err = d.replaceConfigs(r.Resource, wanted)
+		wanted[i], errs[i] = d.applyOps(r)
+		if kafka.CodeOf(errs[i]) == kafka.InvalidRequest && r.Resource.Type != metadata.BrokerResource {
+			malformed = errs[i] // and nothing of the request is done, as in Kafka, whose controller even steps down
 		}
-		reply.Resources = append(reply.Resources, altered(r.Resource, err))
+	}
+	for i, r := range c.Resources {
+		if errs[i] == nil {
+			errs[i] = malformed
+		}
+		if errs[i] == nil {
+			errs[i] = d.replaceConfigs(r.Resource, wanted[i])
+		}
+		reply.Resources = append(reply.Resources, altered(r.Resource, errs[i]))
 	}
 	d.finishConfigs(c.ValidateOnly)
 	return reply
@@ -200,7 +210,8 @@ func changesLeadership(r metadata.Record) bool {
 	return isConfig && (c.Key == minInSyncReplicas || c.Key == uncleanLeaderElection)
 }
 
-// applyOps returns the configuration of a resource after the operations.
+// applyOps returns the configuration of a resource after the operations. The error is INVALID_REQUEST for an operation
+// that is not known, else INVALID_CONFIG.
 func (d *decision) applyOps(c ConfigChange) (map[string]string, error) {
 	wanted := maps.Clone(d.img.Configs.Get(c.Resource))
 	if wanted == nil {
