@@ -60,8 +60,8 @@ type Session struct {
 	run       string // a word that makes names unique
 	renderer  renderer
 	names     []string // of Name
-	conn      *Conn   // of requests that are sent one at a time
-	open      []*Conn // of all requests
+	conn      *Conn    // of requests that are sent one at a time
+	open      []*Conn  // of all requests
 	exchanges []Exchange
 }
 
