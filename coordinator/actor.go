@@ -101,7 +101,8 @@ func (a *actor) live() (err error) {
 	}
 }
 
-// turn handles all that has come: first what others said, so that a heartbeat that is there counts, then the timers.
+// turn handles all that has come: first what others said, so that a heartbeat that is there counts, then the timers. Those
+// that are set meanwhile are left to the next turn, so that one that sets itself for now keeps nobody waiting.
 func (a *actor) turn() error {
 	var isOver bool
 	if a.inbox, isOver = a.mailbox.take(a.inbox); isOver {
@@ -116,8 +117,8 @@ func (a *actor) turn() error {
 		}
 	}
 	a.expire()
-	for {
-		key, ok := a.timers.due(a.runtime.Clock.Now())
+	for sets := a.timers.sets; ; {
+		key, ok := a.timers.due(a.runtime.Clock.Now(), sets)
 		if !ok {
 			return a.settleAll()
 		}

@@ -24,6 +24,8 @@ type bank struct {
 	hard map[string]int64
 	wait map[string][]*Call // soft: for the account's next deposit
 	late []*Call            // soft: for their timer
+
+	repeating bool // soft: sets the timer of repeat when it fires
 }
 
 type (
@@ -40,6 +42,7 @@ type (
 		after time.Duration
 	}
 	cancel struct{ key string }
+	repeat struct{ on bool }   // a timer fires at once, again and again
 	bonus  struct{ id uint64 } // an input that nobody waits for: one to every account
 	crash  struct{}            // Step panics
 	gate   struct{ entered, leave chan struct{} }
@@ -60,6 +63,9 @@ func (b *bank) Step(now time.Time, in Input) (out Output) {
 			out.Records = append(out.Records, bankRecord(now, account, b.hard[account]+1, in.id))
 		}
 	case Fired:
+		if in.Key == (repeat{}) && b.repeating {
+			return Output{Timers: []Timer{{Key: repeat{}, At: now}}}
+		}
 		b.late = slices.DeleteFunc(b.late, func(c *Call) bool {
 			due := c.Body.(remind).key == in.Key
 			if due {
@@ -105,6 +111,10 @@ func (b *bank) call(now time.Time, c *Call) (out Output) {
 	case cancel:
 		out.Timers = []Timer{{Key: body.key}}
 		out.Replies = []Reply{{c, "cancelled"}}
+	case repeat:
+		b.repeating = body.on
+		out.Timers = []Timer{{Key: repeat{}, At: now}}
+		out.Replies = []Reply{{c, body.on}}
 	case gate: // no shard may wait; this one does, so that calls gather in the mailbox
 		close(body.entered)
 		<-body.leave

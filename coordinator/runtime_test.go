@@ -272,6 +272,18 @@ func TestTimersFireOnceAndNeverStale(t *testing.T) {
 	f.wantBody(<-third, "fired")
 }
 
+// Such a timer is a fault of the shard, or a client's wish that nobody thought of; the others must be served all the same.
+func TestATimerThatSetsItselfForNowKeepsNobodyWaiting(t *testing.T) {
+	f := newFixture(t).started(newPartition())
+	f.wantBody(f.call(repeat{true}), true)
+	f.wantBody(f.call(deposit{"a", 1, 1, false}), 1)
+	reminded := f.ask(remind{"k", time.Second})
+	f.call(balances{})
+	f.clock.Advance(time.Second)
+	f.wantBody(<-reminded, "fired")
+	f.wantBody(f.call(repeat{false}), false)
+}
+
 func TestResignAnswersEveryCall(t *testing.T) {
 	p := newPartition()
 	f := newFixture(t).started(p)

@@ -49,9 +49,9 @@ func (s *timers) next() (time.Time, bool) {
 	return s.heap[0].at, true
 }
 
-// due takes the earliest timer out if it is due.
-func (s *timers) due(now time.Time) (key any, ok bool) {
-	if len(s.heap) == 0 || s.heap[0].at.After(now) {
+// due takes the earliest timer out if it is due, and was not set after the first sets of all.
+func (s *timers) due(now time.Time, sets uint64) (key any, ok bool) {
+	if len(s.heap) == 0 || s.heap[0].at.After(now) || s.heap[0].order > sets {
 		return nil, false
 	}
 	t := s.heap[0]

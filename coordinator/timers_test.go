@@ -9,7 +9,7 @@ import (
 
 func takeDue(s *timers, now time.Time) (keys []any) {
 	for {
-		key, ok := s.due(now)
+		key, ok := s.due(now, s.sets)
 		if !ok {
 			return keys
 		}

@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -97,15 +98,23 @@ func (st *step) joinNew(g *classic, c *coordinator.Call, req *kmsg.JoinGroupRequ
 		st.reply(c, refusedJoin(c, "", kafka.InconsistentGroupProtocol))
 		return
 	}
+	prefix := c.ClientID
+	if req.InstanceID != nil {
+		prefix = *req.InstanceID
+	}
+	if len(prefix) > maxMemberIDPrefix {
+		st.reply(c, refusedJoin(c, "", kafka.UnknownServerError))
+		return
+	}
 	if req.InstanceID != nil {
 		if old := g.instances[*req.InstanceID]; old != nil {
 			st.replaceStatic(old, c, req)
 			return
 		}
-		st.admit(&liveMember{group: g, id: st.newMemberID(*req.InstanceID)}, c, req)
+		st.admit(&liveMember{group: g, id: st.newMemberID(prefix)}, c, req)
 		return
 	}
-	m := &liveMember{group: g, id: st.newMemberID(c.ClientID)}
+	m := &liveMember{group: g, id: st.newMemberID(prefix)}
 	if req.Version < 4 {
 		st.admit(m, c, req)
 		return
@@ -219,6 +228,9 @@ func (g *classic) supports(req *kmsg.JoinGroupRequest) bool {
 		return g.supported[p.Name] == len(g.members)
 	})
 }
+
+// maxMemberIDPrefix leaves a member's id a string that records and old answers can hold.
+const maxMemberIDPrefix = math.MaxInt16 - len("-00000000-0000-4000-8000-000000000000")
 
 // newMemberID makes an id of a random UUID (version 4), after the client's id or the instance's as operators expect it.
 func (s *Shard) newMemberID(prefix string) string {
