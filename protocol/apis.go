@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"iter"
+	"reflect"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -108,6 +109,7 @@ func table(rows []API) []API {
 			a.Listeners = ClientListener | PeerListener
 		}
 		r := a.newRequest()
+		noteStrings(reflect.TypeOf(r))
 		a.firstFlexible = a.Max + 1
 		for v := a.Max; v >= 0; v-- {
 			if r.SetVersion(v); r.IsFlexible() {

@@ -16,6 +16,7 @@ const (
 	errShortHeader       = constError("the header ends early")
 	errBadUvarint        = constError("a varint is cut off or too long")
 	errShortBody         = constError("it ends early, or a length in it lies")
+	errLongString        = constError("a string in it has more than 32767 bytes")
 )
 
 // constError is what is wrong with bytes.

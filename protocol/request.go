@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"reflect"
 	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -29,6 +30,10 @@ func (a *API) Decode(r kmsg.Request, body []byte) error {
 	}
 	if err != nil { // kmsg has one error only, whose text speaks of responses
 		return &DecodeError{API: a, Version: r.GetVersion(), Size: len(body), Err: errShortBody}
+	}
+	// Other strings have two bytes for their length, and smaller bodies no room.
+	if len(body) > maxString && r.IsFlexible() && hasLongString(reflect.ValueOf(r)) {
+		return &DecodeError{API: a, Version: r.GetVersion(), Size: len(body), Err: errLongString}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -57,6 +58,50 @@ func TestHostileBodiesAreRefused(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A length that is a varint may be larger than what such a string's next holder can take.
+func TestLongStringsAreRefused(t *testing.T) {
+	for name, fill := range map[string]func(s string) kmsg.Request{
+		"string": func(s string) kmsg.Request {
+			return &kmsg.HeartbeatRequest{Version: 4, Group: s}
+		},
+		"nullable string": func(s string) kmsg.Request {
+			return &kmsg.HeartbeatRequest{Version: 4, InstanceID: &s}
+		},
+		"element": func(s string) kmsg.Request {
+			return &kmsg.DeleteGroupsRequest{Version: 2, Groups: []string{"a", s}}
+		},
+		"nested": func(s string) kmsg.Request {
+			r := kmsg.CreateTopicsRequest{Version: 7, Topics: make([]kmsg.CreateTopicsRequestTopic, 2)}
+			r.Topics[1].Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "a"}, {Name: "b", Value: &s}}
+			return &r
+		},
+		"topic of Produce": func(s string) kmsg.Request {
+			return &kmsg.ProduceRequest{Version: 9, Topics: []kmsg.ProduceRequestTopic{{Topic: s}}}
+		},
+	} {
+		for size, ok := range map[int]bool{maxString: true, maxString + 1: false, 2 * maxString: false, 1 << 17: false} {
+			r := fill(strings.Repeat("x", size))
+			a := Lookup(r.Key(), ClientListener)
+			err := a.Decode(a.NewRequest(r.GetVersion()), r.AppendTo(nil))
+			if ok != (err == nil) || !ok && !errors.Is(err, errLongString) {
+				t.Errorf("%s of %d bytes: %v", name, size, err)
+			}
+		}
+	}
+	// Bytes are none, nor are many short strings.
+	many := &kmsg.DescribeGroupsRequest{Version: 5}
+	for range 10_000 {
+		many.Groups = append(many.Groups, "group")
+	}
+	assignment := &kmsg.SyncGroupRequest{Version: 4, GroupAssignment: []kmsg.SyncGroupRequestGroupAssignment{{MemberAssignment: make([]byte, 1<<17)}}}
+	for _, r := range []kmsg.Request{many, assignment} {
+		a := Lookup(r.Key(), ClientListener)
+		if err := a.Decode(a.NewRequest(r.GetVersion()), r.AppendTo(nil)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
