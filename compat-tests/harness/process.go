@@ -28,9 +28,10 @@ type Options struct {
 
 // Process is a running broker.
 type Process struct {
-	Address   string        // host:port of the client listener
-	HTTP      []string      // host:port of metrics and health, where the broker serves them
-	ReadyTime time.Duration // from the start of the process to its word that it is ready
+	Address   string            // host:port of the listener PLAINTEXT
+	Listeners map[string]string // host:port of each listener, by its name
+	HTTP      []string          // host:port of metrics and health, where the broker serves them
+	ReadyTime time.Duration     // from the start of the process to its word that it is ready
 
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -125,7 +126,8 @@ func (p *Process) awaitPorts(name string) error {
 		if err := json.Unmarshal(text, &ports); err != nil {
 			return fmt.Errorf("the ports file: %w: %q", err, text)
 		}
-		if p.Address, p.HTTP = ports.Listeners["PLAINTEXT"], ports.HTTP; p.Address == "" {
+		p.Listeners, p.HTTP = ports.Listeners, ports.HTTP
+		if p.Address = p.Listeners["PLAINTEXT"]; p.Address == "" {
 			return fmt.Errorf("the ports file names no PLAINTEXT listener: %q", text)
 		}
 		return nil

@@ -217,3 +217,28 @@ func TestDescribeQuorumTellsOfTheMetadataLog(t *testing.T) {
 		t.Errorf("after a restart: %+v, before: %+v", next, p)
 	}
 }
+
+// A broker that listens on every interface must not tell its clients to dial that: they would dial themselves. It tells
+// the machine's name or an address of it, and says in its log which.
+func TestAWildcardIsNotAdvertised(t *testing.T) {
+	for _, listen := range []string{"0.0.0.0:0", "[::]:0"} {
+		t.Run(listen, func(t *testing.T) {
+			if listen == "[::]:0" {
+				needIPv6(t)
+			}
+			s := prepare(t, filepath.Join(t.TempDir(), "data"))
+			s.options.Listen = listen
+			s.restart(t)
+			_, port, err := net.SplitHostPort(s.Address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := identify(t, net.JoinHostPort("localhost", port))
+			if ip := net.ParseIP(got.host); got.host == "" || ip != nil && ip.IsUnspecified() || strconv.Itoa(int(got.port)) != port {
+				t.Errorf("who comes by port %s is told %s", port, got.address())
+			}
+			dial(t, got.address()).wantAlive(t)
+			s.awaitLog(t, "PLAINTEXT://"+got.address())
+		})
+	}
+}
