@@ -1,6 +1,8 @@
 package group
 
 import (
+	"time"
+
 	"weir/internal/kafka"
 )
 
@@ -63,6 +65,10 @@ func (st *step) joinTimedOut(g *classic) {
 	st.setTimer(joinTimer{g}, next)
 }
 
+// minAwayWait is how long static members that are away are waited for at least before the group looks again. Kafka has no
+// such bound: with a rebalance timeout of 0 it looks without end.
+const minAwayWait = time.Second
+
 // completeJoin begins the next generation, with those that have joined and the static members: these may be away until
 // their session ends.
 func (st *step) completeJoin(g *classic) {
@@ -71,7 +77,7 @@ func (st *step) completeJoin(g *classic) {
 	st.removeMembers(g, func(m *liveMember) bool { return m.join == nil && !m.static() })
 	if !g.electLeader() && len(g.members) > 0 {
 		// Only static members are left, and none is here. Their sessions decide.
-		st.setTimer(joinTimer{g}, g.rebalanceTimeout())
+		st.setTimer(joinTimer{g}, max(g.rebalanceTimeout(), minAwayWait))
 		return
 	}
 	g.generation++
