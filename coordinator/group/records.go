@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"weir/coordinator"
+	"weir/internal/invariant"
 	"weir/internal/kafka"
 )
 
@@ -30,6 +32,10 @@ const (
 	recordOffsetCommit    int16 = 1
 	recordGroupMetadata   int16 = 2
 )
+
+// maxString is how many bytes a string in a key, or in a GroupMetadata value, may have: its length has two bytes. Requests
+// have none that are longer, and member ids keep to it.
+const maxString = math.MaxInt16
 
 // The versions of values that are written are those that Kafka 4.4 writes; all from 0 to the last are read.
 const (
@@ -201,6 +207,7 @@ func offsetTombstone(now time.Time, group, topic string, partition int32) coordi
 }
 
 func offsetKey(group, topic string, partition int32) []byte {
+	assertFits(group, topic)
 	k := kmsg.OffsetCommitKey{Version: recordOffsetCommit, Group: group, Topic: topic, Partition: partition}
 	return k.AppendTo(make([]byte, 0, 2+2+len(group)+2+len(topic)+4))
 }
@@ -216,8 +223,10 @@ func groupMetadataRecord(now time.Time, id string, m *metadata) coordinator.Reco
 		CurrentStateTimestamp: m.StateTimestamp,
 		Members:               make([]kmsg.GroupMetadataValueMember, len(m.Members)),
 	}
+	assertFits(m.ProtocolType, orEmpty(m.Protocol), orEmpty(m.Leader))
 	for i := range m.Members {
 		from := &m.Members[i]
+		assertFits(from.ID, orEmpty(from.InstanceID), from.ClientID, from.ClientHost)
 		v.Members[i] = kmsg.GroupMetadataValueMember{
 			MemberID:               from.ID,
 			InstanceID:             from.InstanceID,
@@ -238,8 +247,26 @@ func groupTombstone(now time.Time, id string) coordinator.Record {
 }
 
 func metadataKey(id string) []byte {
+	assertFits(id)
 	k := kmsg.GroupMetadataKey{Version: recordGroupMetadata, Group: id}
 	return k.AppendTo(make([]byte, 0, 2+2+len(id)))
+}
+
+// assertFits stops a record that nobody could read again: the partition could not be loaded any more. The call that asked
+// for it fails, and nothing is appended.
+func assertFits(strings ...string) {
+	for _, s := range strings {
+		if len(s) > maxString {
+			invariant.Assert(false, "group: a string of %d bytes does not fit into a record", len(s))
+		}
+	}
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // keep returns a string that does not alias anything, and allocates none where the one before says the same.

@@ -300,3 +300,44 @@ func FuzzApply(f *testing.F) {
 		}
 	})
 }
+
+// What has two bytes for its length must not be written where it needs more: nobody could read the record again, and so
+// no record of its partition.
+func TestRecordsThatCannotBeReadAreNotMade(t *testing.T) {
+	fits, long := strings.Repeat("x", maxString), strings.Repeat("x", maxString+1)
+	now := time.UnixMilli(1)
+	for name, makes := range map[string]func(s string) coordinator.Record{
+		"group of an offset": func(s string) coordinator.Record { return offsetTombstone(now, s, "t", 0) },
+		"topic":              func(s string) coordinator.Record { return offsetTombstone(now, "g", s, 0) },
+		"group":              func(s string) coordinator.Record { return groupTombstone(now, s) },
+		"protocol type": func(s string) coordinator.Record {
+			return groupMetadataRecord(now, "g", &metadata{ProtocolType: s})
+		},
+		"protocol": func(s string) coordinator.Record { return groupMetadataRecord(now, "g", &metadata{Protocol: &s}) },
+		"leader":   func(s string) coordinator.Record { return groupMetadataRecord(now, "g", &metadata{Leader: &s}) },
+		"member": func(s string) coordinator.Record {
+			return groupMetadataRecord(now, "g", &metadata{Members: []member{{ID: s}}})
+		},
+		"instance": func(s string) coordinator.Record {
+			return groupMetadataRecord(now, "g", &metadata{Members: []member{{InstanceID: &s}}})
+		},
+		"client": func(s string) coordinator.Record {
+			return groupMetadataRecord(now, "g", &metadata{Members: []member{{ClientID: s}}})
+		},
+		"host": func(s string) coordinator.Record {
+			return groupMetadataRecord(now, "g", &metadata{Members: []member{{ClientHost: s}}})
+		},
+	} {
+		if err := replay(testSettings(), 1, nil).Apply(makes(fits)); err != nil {
+			t.Errorf("the longest %s: %v", name, err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a record was made with a %s that is too long", name)
+				}
+			}()
+			makes(long)
+		}()
+	}
+}
