@@ -10,6 +10,8 @@ import (
 // OffsetFetch: v1–9
 //   - v2: an error for the whole answer, and null topics mean all that have an offset. v5: leader epochs (KIP-320).
 //   - v7: require_stable (KIP-447). v8: many groups. v9: may come from members of the new protocol (KIP-848).
+//
+// What does not fit into maxAnswerBytes is refused group by group.
 
 func (h *Handlers) offsetFetch(r *Request, req *kmsg.OffsetFetchRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
@@ -18,11 +20,19 @@ func (h *Handlers) offsetFetch(r *Request, req *kmsg.OffsetFetchRequest) Reply {
 		groups = []kmsg.OffsetFetchRequestGroup{groupOfOffsetFetch(req)}
 	}
 	answers := make([]kmsg.OffsetFetchResponseGroup, len(groups))
+	var size answerSize
 	askAll(len(groups), func(i int, done func(any, error)) {
 		g := &groups[i]
+		if size.full() {
+			done(nil, errAnswerTooLarge)
+			return
+		}
 		h.Groups.Submit(g.Group, groupCall(r, group.FetchOffsets{Group: g.Group, MemberID: g.MemberID, MemberEpoch: g.MemberEpoch, Topics: g.Topics, All: g.Topics == nil,
 			RequireStable: req.RequireStable}, done))
 	}, func(i int, answer any, err error) {
+		if err == nil && !size.add(sizeOfOffsets(answer.(*kmsg.OffsetFetchResponseGroup))) {
+			err = errAnswerTooLarge
+		}
 		if err != nil {
 			answers[i] = kmsg.NewOffsetFetchResponseGroup()
 			answers[i].Group, answers[i].ErrorCode = groups[i].Group, int16(offsetFetchCode(err))
