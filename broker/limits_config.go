@@ -22,13 +22,16 @@ func limitsOf(c *config.Server, memory int64) Limits {
 	return l
 }
 
-// connectionLimits leaves at least one connection to each kind of limit: with none, nobody could ever undo the setting.
+// leastConnections is what each kind of limit leaves at least, so that its setting can be undone: an admin client has a
+// connection to the address that it was given, and one more to the broker that it finds there.
+const leastConnections = 2
+
 func connectionLimits(d config.Dynamic) ConnectionLimits {
-	l := ConnectionLimits{Total: max(1, int(d.MaxConnections)), PerAddress: max(1, int(d.MaxConnectionsPerIP))}
+	l := ConnectionLimits{Total: max(leastConnections, int(d.MaxConnections)), PerAddress: max(leastConnections, int(d.MaxConnectionsPerIP))}
 	if len(d.MaxListenerConnections) > 0 {
 		l.ByListener = make(map[string]int, len(d.MaxListenerConnections))
 		for listener, n := range d.MaxListenerConnections {
-			l.ByListener[listener] = max(1, int(n))
+			l.ByListener[listener] = max(leastConnections, int(n))
 		}
 	}
 	return l

@@ -253,7 +253,8 @@ func (r *running) closedAtOnce(listener string) bool {
 func TestConnectionLimitsChangeWhileTheBrokerRuns(t *testing.T) {
 	b := start(t, vfs.NewMem(), load(t, "", "/data", "listeners=PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"))
-	c := b.dial()
+	c, other := b.dial(), b.dial() // an admin client needs two
+	other.request(0, kmsg.NewPtrApiVersionsRequest())
 	admitted := func(plaintext, other bool) {
 		t.Helper()
 		for listener, want := range map[string]bool{"PLAINTEXT": plaintext, "OTHER": other} {
@@ -284,8 +285,8 @@ func TestConnectionLimitsAreThoseInForce(t *testing.T) {
 		{map[string]string{"max.connections.per.ip": "7", "max.connections": "8"}, nil, ConnectionLimits{8, 7, map[string]int{"OTHER": 3}}},
 		{map[string]string{"max.connections.per.ip": "7", "listener.name.plaintext.max.connections": "2"}, map[string]string{"max.connections.per.ip": "6"},
 			ConnectionLimits{10_000, 6, map[string]int{"OTHER": 3, "PLAINTEXT": 2}}},
-		// With none at all nobody could undo the setting.
-		{map[string]string{"max.connections.per.ip": "0", "max.connections": "0", "listener.name.other.max.connections": "0"}, nil, ConnectionLimits{1, 1, map[string]int{"OTHER": 1}}},
+		// With fewer an admin client could not undo the setting.
+		{map[string]string{"max.connections.per.ip": "0", "max.connections": "0", "listener.name.other.max.connections": "1"}, nil, ConnectionLimits{2, 2, map[string]int{"OTHER": 2}}},
 	} {
 		if got := connectionLimits(settings.Dynamic(c.all, c.own)); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("with %v and %v: %+v, want %+v", c.all, c.own, got, c.want)
@@ -300,10 +301,11 @@ func TestDynamicSettingsSurviveARestart(t *testing.T) {
 	first.dial().set(kmsg.ConfigResourceTypeBroker, "", "max.connections", "1")
 	first.mustStop()
 	second := start(t, disk, settings)
-	c := second.dial()
-	c.request(0, kmsg.NewPtrApiVersionsRequest())
+	for range 2 {
+		second.dial().request(0, kmsg.NewPtrApiVersionsRequest())
+	}
 	if !second.closedAtOnce("PLAINTEXT") {
-		t.Error("a second connection is let in")
+		t.Error("a third connection is let in")
 	}
 }
 
