@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"weir/broker"
 )
@@ -61,10 +63,15 @@ func (s scrape) groups(stats *broker.Stats) {
 		lagSum:     s.gauge("kafka_consumergroup_lag_sum", "Sum of the records of a topic that a group has not committed yet, of partitions that this broker leads."),
 	}
 	states := make(map[string]int)
+	told := make(map[string]bool)
 	for i := range stats.Groups {
 		g := &stats.Groups[i]
 		states[g.State]++
-		id := strings.ToValidUTF8(g.ID, "\ufffd") // a client may call its group anything
+		id := labelText(g.ID)
+		if told[id] { // a metric twice would cost a line of the log at every scrape
+			continue
+		}
+		told[id] = true
 		members.add(float64(g.Members), "consumergroup", id)
 		offsets.add(id, g.Offsets, ends)
 	}
@@ -72,6 +79,24 @@ func (s scrape) groups(stats *broker.Stats) {
 	for state, n := range states {
 		byState.add(float64(n), "state", state)
 	}
+}
+
+// labelText is text as a label may hold it: a client may call its group anything. Bytes that are not UTF-8 become \xNN.
+func labelText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for s != "" {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
 }
 
 type partition struct {
