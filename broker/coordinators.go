@@ -52,15 +52,26 @@ func (b *Broker) coordinate(delta *metadata.Delta, img *metadata.Image) {
 			}
 		}
 	}
+	elected := false
 	for _, p := range local.Leaders {
 		if p.Topic != kafka.ConsumerOffsetsTopic {
 			continue
 		}
 		if replica := b.replicas.Partition(p.TopicPartition); replica != nil {
 			b.groups.Elect(p.Partition, p.Registration.LeaderEpoch, coordinated{replica})
+			elected = true
 		} else { // its log cannot be used
 			b.groups.Resign(p.Partition)
 		}
+	}
+	if elected { // whoever was the coordinator before may have ended between a deletion and what follows of it
+		b.groups.Each(group.TopicsThere{ID: func(topic string) (kafka.TopicID, bool) {
+			t, ok := img.Topics.ByName(topic)
+			if !ok {
+				return kafka.TopicID{}, false
+			}
+			return t.ID, true
+		}})
 	}
 	if len(delta.TopicsDeleted) > 0 {
 		var deleted group.TopicsDeleted

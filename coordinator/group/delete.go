@@ -49,7 +49,8 @@ func (s *Shard) delete(now time.Time, c *coordinator.Call, req Delete) coordinat
 	}
 }
 
-// removalOutcome tells what became of records that remove groups or offsets: of a removed, an expired or a TopicsDeleted.
+// removalOutcome tells what became of records that remove groups or offsets: of a removed, an expired, a TopicsDeleted or a
+// TopicsThere.
 func (s *Shard) removalOutcome(now time.Time, o coordinator.Outcome) coordinator.Output {
 	switch of := o.Of.(type) {
 	case removed:
@@ -62,6 +63,10 @@ func (s *Shard) removalOutcome(now time.Time, o coordinator.Outcome) coordinator
 	case TopicsDeleted:
 		if o.Err == nil {
 			return s.topicsDeleted(now, of)
+		}
+	case TopicsThere:
+		if o.Err == nil {
+			return s.topicsThere(now, of)
 		}
 	}
 	return coordinator.Output{}

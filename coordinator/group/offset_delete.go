@@ -59,18 +59,23 @@ func (s *Shard) topicsDeleted(now time.Time, in TopicsDeleted) coordinator.Outpu
 	for _, id := range slices.Sorted(maps.Keys(s.hard.offsets.byGroup)) {
 		for _, deleted := range in.Topics {
 			topic := s.hard.offsets.byGroup[id].topic(deleted.Name)
-			if topic == nil {
-				continue
+			if topic != nil && !gone.offsetsOf(id, topic, func(of kafka.UUID) bool { return !isOtherTopic(of, deleted.ID) }) {
+				return coordinator.Output{Records: gone.records, After: in}
 			}
-			for i := range topic.partitions {
-				p := &topic.partitions[i]
-				switch {
-				case isOtherTopic(p.topicID, deleted.ID):
-				case gone.full():
-					return coordinator.Output{Records: gone.records, After: in}
-				default:
-					gone.offset(id, deleted.Name, p.partition)
-				}
+		}
+	}
+	return coordinator.Output{Records: gone.records}
+}
+
+// topicsThere is topicsDeleted for all topics but those that are there.
+func (s *Shard) topicsThere(now time.Time, in TopicsThere) coordinator.Output {
+	gone := removal{now: now}
+	for _, group := range slices.Sorted(maps.Keys(s.hard.offsets.byGroup)) {
+		topics := s.hard.offsets.byGroup[group].topics
+		for i := range topics {
+			id, ok := in.ID(topics[i].name)
+			if !gone.offsetsOf(group, &topics[i], func(of kafka.UUID) bool { return !ok || isOtherTopic(of, id) }) {
+				return coordinator.Output{Records: gone.records, After: in}
 			}
 		}
 	}

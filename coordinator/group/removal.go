@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/coordinator"
+	"weir/internal/kafka"
 )
 
 // removalMaxBytes bounds the tombstones of one batch where they may go in several: well below the max.message.bytes of
@@ -22,6 +23,22 @@ func (r *removal) full() bool { return r.size >= removalMaxBytes }
 
 func (r *removal) offset(group, topic string, partition int32) {
 	r.add(offsetTombstone(r.now, group, topic, partition))
+}
+
+// offsetsOf removes what a group has committed of a topic, where isGone says so of its id. It returns false when there is no
+// more room for that.
+func (r *removal) offsetsOf(group string, topic *topicOffsets, isGone func(kafka.UUID) bool) bool {
+	for i := range topic.partitions {
+		p := &topic.partitions[i]
+		switch {
+		case !isGone(p.topicID):
+		case r.full():
+			return false
+		default:
+			r.offset(group, topic.name, p.partition)
+		}
+	}
+	return true
 }
 
 func (r *removal) group(id string) { r.add(groupTombstone(r.now, id)) }

@@ -168,10 +168,41 @@ func TestWhatIsCommittedOfTheNextTopicStays(t *testing.T) {
 	h.wantOffset("readers", "orders", 2, -1)
 }
 
+// TestTopicsThere: a shard that is loaded does not know what was deleted while it was not.
+func TestTopicsThere(t *testing.T) {
+	h := newOffsetHarness(t)
+	for topic, id := range map[string][16]byte{"same": {1}, "anew": {1}, "gone": {1}, "old": {}, "old and gone": {}} {
+		req := commitRequest(9, "readers", topic, 0, 42)
+		req.Topics[0].TopicID = id
+		h.commitAs(kafka.None, req)
+	}
+	there := TopicsThere{ID: func(topic string) (kafka.TopicID, bool) {
+		ids := map[string]kafka.TopicID{"same": {1}, "anew": {2}, "old": {3}, "new": {4}}
+		id, ok := ids[topic]
+		return id, ok
+	}}
+	h.batches = nil
+	h.step(there)
+	if !slices.Equal(h.batches, []int{3}) {
+		t.Errorf("batches of %v records", h.batches)
+	}
+	for topic, want := range map[string]int64{"same": 42, "anew": -1, "gone": -1, "old": 42, "old and gone": -1} {
+		h.wantOffset("readers", topic, 0, want)
+	}
+	h.batches = nil
+	h.step(there)
+	if h.batches != nil {
+		t.Error("something was written for nothing")
+	}
+}
+
 // TestMuchIsRemovedInBatches that a topic takes.
 func TestMuchIsRemovedInBatches(t *testing.T) {
 	for name, remove := range map[string]func(*offsetHarness){
 		"topics": func(h *offsetHarness) { h.step(TopicsDeleted{Topics: []DeletedTopic{{Name: "orders"}}}) },
+		"topics, at a load": func(h *offsetHarness) {
+			h.step(TopicsThere{ID: func(string) (kafka.TopicID, bool) { return kafka.TopicID{}, false }})
+		},
 		"expiry": func(h *offsetHarness) {
 			h.advance(retention + check)
 		},

@@ -49,6 +49,12 @@ type Stats struct{}
 // TopicsDeleted is an input without an answer: offsets of these topics are dropped.
 type TopicsDeleted struct{ Topics []DeletedTopic }
 
+// TopicsThere is an input without an answer, for a shard that did not hear of every deletion before it was loaded: offsets of
+// topics that are not there, or have another id, are dropped. ID must know every topic whose offsets may be on record.
+type TopicsThere struct {
+	ID func(topic string) (id kafka.TopicID, ok bool)
+}
+
 // DeletedTopic is a topic that is no more. Another one may have its name already: what was committed with its id stays.
 type DeletedTopic struct {
 	Name string

@@ -53,6 +53,8 @@ func (s *Shard) Step(now time.Time, in coordinator.Input) coordinator.Output {
 		return s.outcome(now, in)
 	case TopicsDeleted:
 		return s.topicsDeleted(now, in)
+	case TopicsThere:
+		return s.topicsThere(now, in)
 	}
 	panic("group: unknown kind of input")
 }
