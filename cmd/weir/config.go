@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/broker/config"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -137,6 +139,11 @@ stay as they are. Either all of the changes are made or none.`,
 			if err != nil {
 				return err
 			}
+			for _, c := range changes {
+				if hint, ok := misplaced(resource, c.Name); ok {
+					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s\n", hint)
+				}
+			}
 			return flags.alter(cmd, resource, changes, dryRun)
 		},
 	}
@@ -205,6 +212,9 @@ func (f *clientFlags) alter(cmd *cobra.Command, r configResource, changes []conf
 	resource.ResourceType, resource.ResourceName, resource.Configs = configKinds[r.kind], r.name, changes
 	req.Resources = append(req.Resources, resource)
 	return f.request(cmd, func(ctx context.Context, client *kgo.Client) error {
+		if err := checkDeleted(ctx, client, r, changes); err != nil {
+			return err
+		}
 		resp, err := req.RequestWith(ctx, client)
 		if err != nil {
 			return fmt.Errorf("changing settings of %v: %w", r, err)
@@ -227,6 +237,40 @@ func (f *clientFlags) alter(cmd *cobra.Command, r configResource, changes []conf
 	})
 }
 
+// checkDeleted finds names that are misspelled: a broker deletes what was never set without a word.
+func checkDeleted(ctx context.Context, client *kgo.Client, r configResource, changes []configChange) error {
+	var names []string
+	for _, c := range changes {
+		if c.Op != kmsg.IncrementalAlterConfigOpDelete {
+			continue
+		}
+		if _, known := config.LookupBroker(c.Name); known && r.kind == "cluster" {
+			continue // the description of all brokers holds only what is set
+		}
+		names = append(names, c.Name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := new(configDescribeFlags).ask(ctx, client, r, names)
+	return err
+}
+
+// misplaced says what to set instead of a topic's setting that somebody wants to give a broker. Brokers take it without a
+// word, since it might be a plug-in's.
+func misplaced(r configResource, name string) (hint string, ok bool) {
+	topic, ofTopics := config.LookupTopic(name)
+	_, ofBrokers := config.LookupBroker(name)
+	if !ofTopics || ofBrokers || r.kind != "broker" && r.kind != "cluster" {
+		return "", false
+	}
+	hint = name + " is a setting of topics and has no effect here"
+	if len(topic.Synonyms) > 0 {
+		hint += "; topics without one of their own go by the broker's " + topic.Synonyms[0]
+	}
+	return hint, true
+}
+
 func textOf(s *string) string {
 	if s == nil {
 		return ""
@@ -245,7 +289,7 @@ func newConfigListCommand(flags *clientFlags) *cobra.Command {
 	var kinds []string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "Print what has settings of its own: topics, brokers, groups, client metrics",
+		Short: "Print what can have settings of its own: topics, brokers, groups, client metrics",
 		Args:  positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req := kmsg.NewPtrListConfigResourcesRequest()

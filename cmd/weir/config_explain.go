@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ broker is asked. A name that topics and brokers have is explained for both.`,
 				if i > 0 {
 					fmt.Fprintln(cmd.OutOrStdout())
 				}
-				e.write(cmd.OutOrStdout())
+				unknown = append(unknown, e.write(cmd.OutOrStdout()))
 			}
 			return errors.Join(unknown...)
 		},
@@ -107,11 +108,12 @@ func supportOf(s config.Stance) string {
 	}
 }
 
-func (e configExplanation) write(w io.Writer) {
-	fmt.Fprintf(w, "%s (of a %s)\n  %s\n\n", e.Name, e.Of, e.Documentation)
+func (e configExplanation) write(w io.Writer) error {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s (of a %s)\n  %s\n\n", e.Name, e.Of, e.Documentation)
 	line := func(label, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "  %-14s %s\n", label+":", text)
+			fmt.Fprintf(&out, "  %-14s %s\n", label+":", text)
 		}
 	}
 	line("Type", e.Type)
@@ -127,6 +129,8 @@ func (e configExplanation) write(w io.Writer) {
 	line("Default from", strings.Join(e.DefaultFrom, ", "))
 	line("Changes", e.UpdateMode)
 	line("In Weir", e.Support)
+	_, err := w.Write(out.Bytes())
+	return err
 }
 
 // configNames lists the settings' names, sorted.

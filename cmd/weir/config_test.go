@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -60,6 +61,40 @@ func TestParseChanges(t *testing.T) {
 		}
 	}
 }
+
+// What is a topic's is nothing to a broker, which takes it all the same.
+func TestMisplacedSettingsAreTold(t *testing.T) {
+	for line, want := range map[string]string{
+		"cluster retention.ms":         "retention.ms is a setting of topics and has no effect here; topics without one of their own go by the broker's log.retention.ms",
+		"broker 1 cleanup.policy":      "cleanup.policy is a setting of topics and has no effect here; topics without one of their own go by the broker's log.cleanup.policy",
+		"topic t retention.ms":         "",
+		"cluster min.insync.replicas":  "", // both have it
+		"cluster log.retention.ms":     "",
+		"cluster something.of.plug-in": "",
+	} {
+		r, rest, err := parseResource(strings.Fields(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := misplaced(r, rest[0]); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", line, got, ok, want)
+		}
+	}
+}
+
+func TestExplainFailsWhereItCannotWrite(t *testing.T) {
+	root := newRootCommand()
+	root.SetOut(fullDisk{})
+	var errs bytes.Buffer
+	root.SetErr(&errs)
+	if code := run(t.Context(), root, []string{"config", "explain", "retention.ms"}); code != exitFailed || !strings.Contains(errs.String(), syscall.ENOSPC.Error()) {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestConfigDescriptions(t *testing.T) {
 	configs := []configDescription{

@@ -28,6 +28,8 @@ func TestConfigOfATopic(t *testing.T) {
 		{[]string{"set", "topic", topic, "cleanup.policy+=compact"}, "cleanup.policy", "cleanup.policy delete,compact DYNAMIC_TOPIC_CONFIG"},
 		{[]string{"set", "topic", topic, "cleanup.policy-=delete"}, "cleanup.policy", "cleanup.policy compact DYNAMIC_TOPIC_CONFIG"},
 		{[]string{"delete", "topic", topic, "cleanup.policy", "max.message.bytes"}, "cleanup.policy", "cleanup.policy delete DEFAULT_CONFIG"},
+		{[]string{"delete", "topic", topic, "cleanup.policy"}, "cleanup.policy", "cleanup.policy delete DEFAULT_CONFIG"}, // again
+		{[]string{"delete", "cluster", "log.retention.ms"}, "cleanup.policy", "cleanup.policy delete DEFAULT_CONFIG"},
 	} {
 		weir.must(t, "", append([]string{"config"}, step.args...)...)
 		if got := value(step.name); got != step.want {
@@ -54,6 +56,9 @@ func TestConfigErrors(t *testing.T) {
 	topic, unknown := broker.Topic(t, 1), harness.TopicName(t)
 	weir.fails(t, "", "INVALID_CONFIG: Invalid value soon for configuration retention.ms: Not a number of type LONG", "config", "set", "topic", topic, "retention.ms=soon")
 	weir.fails(t, "", "INVALID_CONFIG: Unknown topic config name: no.such.config", "config", "set", "topic", topic, "no.such.config=1")
+	weir.fails(t, "", "has no setting no.such.config", "config", "delete", "topic", topic, "retention.ms", "no.such.config")
+	weir.fails(t, "", "has no setting no.such.config", "config", "delete", "cluster", "no.such.config")
+	weir.fails(t, "", "there is no such topic", "config", "delete", "topic", unknown, "retention.ms")
 	weir.fails(t, "", "there is no such topic", "config", "set", "topic", unknown, "retention.ms=1")
 	weir.fails(t, "", "there is no such topic", "config", "describe", "topic", unknown)
 	weir.fails(t, "", fmt.Sprintf("topic %s has no setting no.such.config", topic), "config", "describe", "topic", topic, "no.such.config")
