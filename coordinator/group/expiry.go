@@ -25,7 +25,7 @@ func (s *Shard) expire(now time.Time) coordinator.Output {
 			found = true
 			return false
 		})
-		if found || all && g.isEmpty() {
+		if found || all && g.isAbandoned() {
 			due = append(due, id)
 		}
 	}
@@ -46,7 +46,7 @@ func (s *Shard) expire(now time.Time) coordinator.Output {
 			gone.offset(id, topic, partition)
 			return true
 		})
-		if all && g.isEmpty() {
+		if all && g.isAbandoned() {
 			gone.group(id)
 			groups = append(groups, id)
 			out.Timers = append(out.Timers, s.forget(id)...)
@@ -90,6 +90,9 @@ func (s *Shard) eachExpired(now time.Time, id string, g *classic, yield func(top
 	}
 	return all
 }
+
+// isAbandoned reports whether nobody is in the group, or about to join it.
+func (g *classic) isAbandoned() bool { return g.isEmpty() && len(g.pending) == 0 }
 
 // retentionStart returns from when on the retention of a group's offsets counts, in ms since the epoch; -1: for each from
 // its own commit. Where ok is false none expires.

@@ -163,6 +163,22 @@ func TestEmptyGroupsWithoutOffsetsGo(t *testing.T) {
 	}
 }
 
+// TestAGroupThatIsAboutToBeJoinedStays: a member has been given its id and comes back with it.
+func TestAGroupThatIsAboutToBeJoinedStays(t *testing.T) {
+	h := newOffsetHarness(t)
+	h.advance(check - time.Second)
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Version, req.Group, req.ProtocolType, req.SessionTimeoutMillis = 4, "readers", "consumer", 10_000
+	req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
+	if resp := h.call(req).(*kmsg.JoinGroupResponse); kafka.Code(resp.ErrorCode) != kafka.MemberIDRequired {
+		t.Fatal(kafka.Code(resp.ErrorCode))
+	}
+	h.advance(2 * time.Second)
+	h.wantGroups("readers")
+	h.advance(check) // it did not
+	h.wantGroups()
+}
+
 // TestALookFollowsALook also where nothing was found, and where an append failed.
 func TestALookFollowsALook(t *testing.T) {
 	h := newOffsetHarness(t)
