@@ -21,6 +21,9 @@ import (
 // prints little, so it can afford to be closer.
 const commitInterval = time.Second
 
+// leaveTimeout is how long an orderly end may take: a request, and what the group is doing.
+const leaveTimeout = time.Second
+
 // maxHeartbeatInterval is Kafka's heartbeat.interval.ms. A session has at least three heartbeats.
 const maxHeartbeatInterval = 3 * time.Second
 
@@ -95,7 +98,28 @@ func (c *consumer) runMember(ctx context.Context, topics []string) error {
 	if commitErr := c.client.CommitMarkedOffsets(committing); commitErr != nil {
 		err = errors.Join(err, fmt.Errorf("group %s: committing offsets: %w", c.flags.member.group, c.flags.explain(commitErr)))
 	}
+	c.leave(context.WithoutCancel(ctx))
 	return err
+}
+
+// leave leaves the group. The client first waits for a join that is under way, and thereby for what other members do or for
+// the end of their sessions. A coordinator that is told to forget the member ends the join.
+func (c *consumer) leave(ctx context.Context) {
+	c.client.AllowRebalance()
+	patient, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	member, _ := c.client.GroupMetadata()
+	if err := c.client.LeaveGroupContext(patient); !errors.Is(err, context.DeadlineExceeded) || member == "" || c.flags.member.protocol != "classic" {
+		return // if it failed, the session ends without a heartbeat
+	}
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID = c.flags.member.group, member
+	row := kmsg.NewLeaveGroupRequestMember()
+	row.MemberID = member
+	req.Members = append(req.Members, row)
+	leaving, cancel := c.flags.deadline(ctx)
+	defer cancel()
+	_, _ = req.RequestWith(leaving, c.client)
 }
 
 // isTransient reports, and tells, whether the member was thrown out of the group in a way that lets it come back: the

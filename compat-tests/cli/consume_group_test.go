@@ -181,6 +181,27 @@ func TestMemberLeavesWhenNobodyReads(t *testing.T) {
 	}
 }
 
+// Who interrupts a member that waits for another one need not wait with it.
+func TestMemberLeavesDuringARebalance(t *testing.T) {
+	broker, weir := newCLI(t)
+	broker.Require(t, groupKeys...)
+	topic, group := broker.Topic(t, 2), weir.groupName(t)
+	first := weir.join(t, topic, group, "--session-timeout", "5m")
+	await(t, "the first member has all partitions", func() bool { return first.holds() == 2 })
+	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	second := weir.join(t, topic, group, "--session-timeout", "5m")
+	await(t, "the second member waits for the first one", func() bool {
+		got := squeeze(weir.must(t, "", "group", "describe", group))
+		return strings.Contains(got, " State: PreparingRebalance ") && strings.Contains(got, " Members: 2 ")
+	})
+	second.terminate(t, syscall.SIGINT)
+	await(t, "the first member is alone", func() bool {
+		return strings.Contains(squeeze(weir.must(t, "", "group", "describe", group)), " Members: 1 ")
+	})
+}
+
 // A member lives through a crash of the broker, and the group goes on where its last commit was.
 func TestMemberOutlivesTheBroker(t *testing.T) {
 	broker := harness.Start(t)
