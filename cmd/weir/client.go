@@ -38,6 +38,9 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 // connect makes a client and sees to it that a broker answers, so that a wrong address is an error now and not a long
 // silence later.
 func (f *clientFlags) connect(cmd *cobra.Command, opts ...kgo.Opt) (*kgo.Client, error) {
+	if f.timeout <= 0 {
+		return nil, usageErrorf("--timeout %v: must be more than 0", f.timeout)
+	}
 	logger := &lateLogger{Logger: kgo.BasicLogger(cmd.ErrOrStderr(), kgo.LogLevelWarn, func() string { return "weir: " })}
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(f.bootstrap...),

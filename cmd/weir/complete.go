@@ -46,6 +46,12 @@ func (f *clientFlags) complete(cmd *cobra.Command, args []string, ask func(conte
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeWords offers the words that a flag takes.
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // completeFirst is a completion of the first argument only.
 func completeFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

@@ -314,7 +314,7 @@ func newConfigListCommand(flags *clientFlags) *cobra.Command {
 	}
 	output.register(cmd)
 	cmd.Flags().StringSliceVar(&kinds, "type", nil, "only these `types`, separated by commas: "+strings.Join(listedKinds(), ", "))
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(listedKinds(), cobra.ShellCompDirectiveNoFileComp))
+	completeWords(cmd, "type", listedKinds()...)
 	return cmd
 }
 

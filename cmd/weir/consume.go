@@ -59,11 +59,13 @@ the group's last commit is; --offset counts only where there is none. If a membe
 	f := cmd.Flags()
 	f.StringVarP(&flags.layout, "format", "f", valueLayout, "print records by this `layout`")
 	f.VarP(&flags.offset, "offset", "O", "where to start; with --group, where nothing is committed")
-	f.Int32SliceVarP(&flags.partitions, "partition", "p", nil, "only these partitions; by default all")
+	f.Int32SliceVarP(&flags.partitions, "partition", "p", nil, "only these `partitions`; by default all")
 	f.Int64VarP(&flags.count, "count", "n", 0, "stop after so many records; 0 for no limit")
 	f.BoolVarP(&flags.exit, "exit", "e", false, "stop at the end that each partition has at the start")
 	f.StringVar(&flags.isolation, "isolation-level", "read_uncommitted", "`read_uncommitted|read_committed`: with the latter, no records of open or aborted transactions")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "tell on standard error which partitions a group gives and takes")
+	completeWords(cmd, "isolation-level", "read_uncommitted", "read_committed")
+	completeWords(cmd, "group-protocol", "classic", "consumer")
 	_ = cmd.RegisterFlagCompletionFunc("group", flags.completeGroups) // fails only for a flag that does not exist
 	return cmd
 }

@@ -78,8 +78,8 @@ func newGroupListCommand(flags *clientFlags) *cobra.Command {
 	f.StringSliceVar(&states, "state", nil, "only groups in these `states`, separated by commas: "+strings.Join(groupStates, ", "))
 	f.StringSliceVar(&types, "type", nil, "only groups of these `types`, separated by commas: "+strings.Join(groupTypes, ", "))
 	f.BoolVarP(&long, "long", "l", false, "print type, protocol, state and coordinator too")
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(groupStates, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(groupTypes, cobra.ShellCompDirectiveNoFileComp))
+	completeWords(cmd, "state", groupStates...)
+	completeWords(cmd, "type", groupTypes...)
 	return cmd
 }
 

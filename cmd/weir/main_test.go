@@ -27,6 +27,8 @@ func TestUsageErrorsExitWithTwoAndSayWhereHelpIs(t *testing.T) {
 	}{
 		{[]string{"versoin"}, `weir: unknown command "versoin" for "weir"; did you mean version?`},
 		{[]string{"--nosuch"}, "weir: unknown flag: --nosuch"},
+		{[]string{"topic", "list", "--timeout", "0s"}, "weir: --timeout 0s: must be more than 0"},
+		{[]string{"consume", "orders", "--timeout", "-1s"}, "weir: --timeout -1s: must be more than 0"},
 		{[]string{"version", "extra"}, `weir: unknown command "extra" for "weir version"`},
 	} {
 		code, stdout, stderr := weir(t, "", c.args...)

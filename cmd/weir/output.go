@@ -35,6 +35,7 @@ func (o *outputFormat) Set(s string) error {
 func (o *outputFormat) register(cmd *cobra.Command) {
 	*o = outputText
 	cmd.Flags().VarP(o, "output", "o", "text, or json: one object a line")
+	completeWords(cmd, "output", string(outputText), string(outputJSON))
 }
 
 // writeJSON writes one line.

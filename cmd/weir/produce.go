@@ -59,7 +59,8 @@ of franz-go's RecordReader: %k key, %v value, %h{...} headers, %p partition, %d 
 	f.Int32Var(&flags.maxMessageBytes, "max-message-bytes", 1<<20, "largest batch to send")
 	f.BoolVar(&flags.autoCreate, "auto-create", true, "let the broker create the topic, if it is set up to")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "print where each record went: topic[partition]@offset")
-	_ = cmd.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions(slices.Sorted(maps.Keys(codecs)), cobra.ShellCompDirectiveNoFileComp))
+	completeWords(cmd, "compression", slices.Sorted(maps.Keys(codecs))...)
+	completeWords(cmd, "acks", "all", "1", "0")
 	return cmd
 }
 

@@ -26,6 +26,7 @@ func (f *inputFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.format = outputText
 	flags.VarP(&f.format, "input", "i", "text: a line is a value; json: a line is what consume -o json prints")
+	completeWords(cmd, "input", string(outputText), string(outputJSON))
 	flags.StringVarP(&f.layout, "format", "f", "", `read records by a layout, such as '%k %v\n'`)
 	flags.StringVarP(&f.keySeparator, "key-separator", "K", "", "split each line into key and value at the first `separator`")
 	flags.StringVarP(&f.key, "key", "k", "", "the key of every record")

@@ -43,7 +43,7 @@ the same for every partition:
 	f := cmd.Flags()
 	f.Var(&trim.before, "before", "the first `offset` to keep")
 	f.Lookup("before").DefValue = "" // there is none
-	f.Int32SliceVarP(&trim.partitions, "partition", "p", nil, "only these partitions; by default all")
+	f.Int32SliceVarP(&trim.partitions, "partition", "p", nil, "only these `partitions`; by default all")
 	f.BoolVar(&trim.dryRun, "dry-run", false, "only print where the partitions would start")
 	trim.output.register(cmd)
 	return cmd
