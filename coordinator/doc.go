@@ -19,14 +19,20 @@
 //
 // # Ends
 //
+// While a partition is loaded its calls get COORDINATOR_LOAD_IN_PROGRESS; where there is nothing to load they wait. At most four
+// loads run at a time.
+//
 // A partition whose records cannot be read or understood is not served, aloud: its calls get NOT_COORDINATOR, and nothing is
-// appended to it, until it is elected again. A shard that panics is loaded anew and only the call that it stumbled over
-// is answered with UNKNOWN_SERVER_ERROR; so no request can take the broker down.
+// appended to it, until it is elected again. A shard that panics is loaded anew: the call that it stumbled over is answered
+// with UNKNOWN_SERVER_ERROR, those that waited with NOT_COORDINATOR; so no request can take the broker down.
 //
 // # Goroutines and locks
 //
 // One goroutine for each owned partition (actor.run), started by Elect, ended by Resign and awaited by Close; while nothing
 // happens it sleeps without a timer, unless the shard has set one. It alone calls the shard. Others speak to it through
-// its mailbox: callers of Submit, and whoever finds out that an append is committed. Locks: Runtime's and the mailbox's, one
-// at a time, never held across a call to anything else.
+// its mailbox: callers of Submit, Resign and Each, and whoever finds out that an append is committed. Calls are answered
+// (Call.Done) by the actor, or by the caller of Submit where they are refused.
+//
+// Locks: Runtime's, then a mailbox's. Neither is held across a call to anything else, but for Partition.Offsets, which waits
+// for nothing.
 package coordinator
