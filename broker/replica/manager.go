@@ -153,10 +153,11 @@ func (m *Manager) open(p metadata.LocalPartition, config *TopicConfig) (*log.Log
 			return nil, fmt.Errorf("set the log of another topic aside: %w", err)
 		}
 	}
-	if p.Registration.LeaderEpoch > 0 { // a partition that was led before had a log
+	l, err := m.Logs.Create(p.TopicPartition, p.TopicID, config.Log)
+	if err == nil && p.Registration.LeaderEpoch > 0 { // a partition that was led before had a log
 		m.Logger.Warn("a partition's log is gone, and it begins anew without records", "partition", p.TopicPartition)
 	}
-	return m.Logs.Create(p.TopicPartition, p.TopicID, config.Log)
+	return l, err
 }
 
 // SetStraysAside renames the logs that no partition of this broker's claims, after the first Apply. They are kept: that
