@@ -28,7 +28,7 @@ const loadTime = 5 * time.Second
 // drainTime is how long a stop waits for requests that are being answered.
 const drainTime = 5 * time.Second
 
-// Options are what a broker is made of. All fields but the last two are required.
+// Options are what a broker is made of. All fields but the last three are required.
 type Options struct {
 	Config  *config.Server
 	FS      vfs.FS
@@ -37,7 +37,8 @@ type Options struct {
 	Metrics *metrics.Registry
 	Memory  int64 // bytes that the process may use, 0 where that is not known
 
-	OpenFiles int // segment files that may be open at a time, 0 for the store's default
+	OpenFiles   int // segment files that may be open at a time, 0 for the store's default
+	Connections int // connections that there may be at a time whatever the settings say, 0 where that is not known
 }
 
 // Broker is a running broker.
@@ -86,7 +87,7 @@ func (b *Broker) open(ctx context.Context) error {
 		}})
 	// The server is there before the first image, whose settings it follows; it serves nobody before Run.
 	b.server = NewServer(ServerOptions{Handle: func(r *handler.Request) handler.Reply { return b.handlers.Handle(r) }, Clock: b.Clock, Logger: b.Logger,
-		Limits: limitsOf(b.Config, b.Memory), Metrics: b.Metrics})
+		Limits: limitsOf(b.Config, b.Memory, b.Connections), Metrics: b.Metrics})
 	b.groups = b.newGroups()
 	if err := b.startNode(ctx); err != nil {
 		return err

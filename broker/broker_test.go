@@ -410,12 +410,12 @@ func TestTopicConfigIsPutInOtherWords(t *testing.T) {
 
 func TestLimitsFollowTheSettings(t *testing.T) {
 	const memory = 1 << 30
-	if got, want := limitsOf(load(t, anyPort, "/data"), memory), DefaultLimits(memory); got != want {
+	if got, want := limitsOf(load(t, anyPort, "/data"), memory, 0), DefaultLimits(memory); got != want {
 		t.Errorf("without settings %+v, want %+v", got, want)
 	}
 	got := limitsOf(load(t, anyPort, "/data", "socket.request.max.bytes=5000", "connections.max.idle.ms=-1", "max.connections=7", "max.connections.per.ip=3",
 		"weir.limit.inflight.bytes=9000", "weir.limit.frame.read.ms=11", "weir.limit.frame.read.bytes.per.second=12", "weir.limit.write.ms=13",
-		"weir.limit.connections.per.second=14"), memory)
+		"weir.limit.connections.per.second=14"), memory, 0)
 	want := DefaultLimits(memory)
 	want.MaxRequestBytes, want.InFlightBytes, want.Connections, want.ConnectionsPerAddress, want.ConnectionRate = 5000, 9000, 7, 3, 14
 	want.FrameTime, want.MinFrameRate, want.WriteTime, want.IdleTime = 11*time.Millisecond, 12, 13*time.Millisecond, -1*time.Millisecond

@@ -4,9 +4,9 @@ import (
 	"weir/broker/config"
 )
 
-// limitsOf puts the operator's settings into the edge's terms. memory is what the process may use in bytes, 0 if that is
-// not known.
-func limitsOf(c *config.Server, memory int64) Limits {
+// limitsOf puts the operator's settings into the edge's terms. memory is what the process may use in bytes, and most how
+// many connections it may have; 0 if that is not known.
+func limitsOf(c *config.Server, memory int64, most int) Limits {
 	l := DefaultLimits(memory)
 	l.MaxRequestBytes = c.Network.RequestMaxBytes
 	if bytes := c.Limits.InFlightBytes(0); bytes > 0 { // else it goes by the memory there is
@@ -17,7 +17,7 @@ func limitsOf(c *config.Server, memory int64) Limits {
 	l.WriteTime = c.Limits.Write
 	l.IdleTime = c.Network.MaxIdle
 	l.ConnectionRate = int(c.Limits.ConnectionsPerSecond)
-	connections := connectionLimits(c.Dynamic(nil, nil))
+	connections := connectionLimits(c.Dynamic(nil, nil), most)
 	l.Connections, l.ConnectionsPerAddress = connections.Total, connections.PerAddress
 	return l
 }
@@ -26,8 +26,12 @@ func limitsOf(c *config.Server, memory int64) Limits {
 // connection to the address that it was given, and one more to the broker that it finds there.
 const leastConnections = 2
 
-func connectionLimits(d config.Dynamic) ConnectionLimits {
+// connectionLimits is what the settings mean for a process that may have most connections, 0 for any number.
+func connectionLimits(d config.Dynamic, most int) ConnectionLimits {
 	l := ConnectionLimits{Total: max(leastConnections, int(d.MaxConnections)), PerAddress: max(leastConnections, int(d.MaxConnectionsPerIP))}
+	if most > 0 { // one more would take the descriptor of a segment that is to be opened
+		l.Total = max(leastConnections, min(l.Total, most))
+	}
 	if len(d.MaxListenerConnections) > 0 {
 		l.ByListener = make(map[string]int, len(d.MaxListenerConnections))
 		for listener, n := range d.MaxListenerConnections {

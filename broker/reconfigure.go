@@ -13,6 +13,6 @@ func (b *Broker) reconfigure(delta *metadata.Delta, img *metadata.Image) {
 		return
 	}
 	settings := b.Config.Dynamic(img.Configs.BrokerDefault(), img.Configs.Broker(b.Config.NodeID))
-	b.server.SetConnectionLimits(connectionLimits(settings))
+	b.server.SetConnectionLimits(connectionLimits(settings, b.Connections))
 	b.store.SetProducerExpiration(settings.ProducerIDExpiration.Milliseconds())
 }

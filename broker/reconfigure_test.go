@@ -5,6 +5,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -288,8 +289,22 @@ func TestConnectionLimitsAreThoseInForce(t *testing.T) {
 		// With fewer an admin client could not undo the setting.
 		{map[string]string{"max.connections.per.ip": "0", "max.connections": "0", "listener.name.other.max.connections": "1"}, nil, ConnectionLimits{2, 2, map[string]int{"OTHER": 2}}},
 	} {
-		if got := connectionLimits(settings.Dynamic(c.all, c.own)); !reflect.DeepEqual(got, c.want) {
+		if got := connectionLimits(settings.Dynamic(c.all, c.own), 0); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("with %v and %v: %+v, want %+v", c.all, c.own, got, c.want)
+		}
+	}
+}
+
+// No setting lets clients take the descriptors that segments need.
+func TestConnectionsLeaveDescriptorsToSegments(t *testing.T) {
+	settings := load(t, anyPort, "/data")
+	if got := limitsOf(settings, 0, 300).Connections; got != 300 {
+		t.Errorf("%d connections at the start, want 300", got)
+	}
+	for _, c := range []struct{ set, want int }{{1_000_000, 300}, {200, 200}, {0, 2}} {
+		d := settings.Dynamic(map[string]string{"max.connections": strconv.Itoa(c.set)}, nil)
+		if got := connectionLimits(d, 300).Total; got != c.want {
+			t.Errorf("max.connections=%d: %d connections, want %d", c.set, got, c.want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ var weirTable = []Def{
 	{Name: "weir.limit.write.ms", Type: Int, Default: "60000", Valid: atLeast(1),
 		Doc: "How long a client may leave an answer unread before its connection is closed."},
 	{Name: "weir.limit.connections", Type: Int, Default: "10000", Valid: atLeast(1),
-		Doc: "Largest number of client connections at a time. The lower of this and max.connections counts."},
+		Doc: "Largest number of client connections at a time. The lower of this and max.connections counts; a fifth of the files that the process may have bounds both."},
 	{Name: "weir.limit.connections.per.ip", Type: Int, Default: "1000", Valid: atLeast(1),
 		Doc: "Largest number of client connections from one address at a time; loopback has no such limit. The lower of this and max.connections.per.ip counts."},
 	{Name: "weir.limit.connections.per.second", Type: Int, Default: "200", Valid: atLeast(1),

@@ -33,11 +33,15 @@ const (
 	httpWriteTimeout = 2 * time.Minute // profiles take what they are asked for, besides
 	httpStopTimeout  = time.Second     // for a scrape that is under way
 	httpHeaderBytes  = 16 << 10
+
+	httpMaxConnections = 64 // of all addresses together; more wait
 )
 
 // listenHTTP binds the addresses and begins to serve them; with none it does nothing. The error names the address, and
 // what the user may do about a port in use.
-func listenHTTP(addresses []string, registry *metrics.Registry, logger *slog.Logger) (*httpServer, error) {
+//
+// There are at most maxConnections at a time.
+func listenHTTP(addresses []string, maxConnections int, registry *metrics.Registry, logger *slog.Logger) (*httpServer, error) {
 	s := &httpServer{}
 	if len(addresses) == 0 {
 		return s, nil
@@ -57,9 +61,10 @@ func listenHTTP(addresses []string, registry *metrics.Registry, logger *slog.Log
 		Handler: s.handler(registry, logger), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		ReadTimeout: httpReadTimeout, WriteTimeout: httpWriteTimeout, IdleTimeout: httpIdleTimeout, MaxHeaderBytes: httpHeaderBytes,
 	}
+	slots := make(chan struct{}, maxConnections)
 	for _, socket := range s.sockets {
 		s.serving.Go(func() {
-			if err := s.server.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.server.Serve(newSlotListener(socket, slots)); !errors.Is(err, http.ErrServerClosed) {
 				logger.Error("metrics and health are not served any more", "address", socket.Addr().String(), "error", err)
 			}
 		})

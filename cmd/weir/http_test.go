@@ -265,7 +265,7 @@ func get(t *testing.T, address, path string) (code int, body string) {
 
 func TestHealthAndReadiness(t *testing.T) {
 	registry := metrics.NewRegistry()
-	s, err := listenHTTP([]string{"127.0.0.1:0", "127.0.0.1:0"}, registry, quiet)
+	s, err := listenHTTP([]string{"127.0.0.1:0", "127.0.0.1:0"}, httpMaxConnections, registry, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,6 +311,52 @@ func TestHealthAndReadiness(t *testing.T) {
 	} else {
 		_ = socket.Close()
 	}
+}
+
+// Connections take descriptors that logs need, so there are only so many; those that are too many wait.
+func TestHTTPConnectionsAreBounded(t *testing.T) {
+	s, err := listenHTTP([]string{"127.0.0.1:0", "127.0.0.1:0"}, 2, metrics.NewRegistry(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(i int) net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", s.bound()[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	answered := func(c net.Conn, within time.Duration) bool {
+		t.Helper()
+		if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		n, _ := c.Read(make([]byte, 1))
+		return n == 1
+	}
+	first, second := ask(0), ask(1)
+	if !answered(first, time.Minute) || !answered(second, time.Minute) {
+		t.Fatal("the first two are not answered")
+	}
+	third := ask(0)
+	if answered(third, 50*time.Millisecond) {
+		t.Error("a third one is answered while two are open")
+	}
+	_ = second.Close()
+	if !answered(third, time.Minute) {
+		t.Error("there is no room after one has gone")
+	}
+	_ = first.Close()
+	if !answered(ask(0), time.Minute) {
+		t.Error("the slot is kept for the other address")
+	}
+	ask(1)
+	s.close() // though accepting waits for a slot
 }
 
 func TestAnHTTPAddressThatCannotBeHadEndsTheStart(t *testing.T) {

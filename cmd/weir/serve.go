@@ -74,13 +74,14 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 		logger.Warn(line)
 	}
 	registry := metrics.NewRegistry()
-	web, err := listenHTTP(settings.HTTPListeners, registry, logger)
+	files := openFiles()
+	web, err := listenHTTP(settings.HTTPListeners, files.http, registry, logger)
 	if err != nil {
 		return usageLine(err)
 	}
 	defer web.close()
 	b, err := broker.Open(ctx, broker.Options{Config: settings, FS: vfs.OS(), Clock: clock.System(), Logger: logger, Metrics: registry,
-		Memory: limitMemory(), OpenFiles: openFiles()})
+		Memory: limitMemory(), OpenFiles: files.segments, Connections: files.connections})
 	if err != nil {
 		var bind *broker.BindError
 		if errors.As(err, &bind) {
@@ -98,6 +99,9 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 		"cluster", b.ClusterID(), "node", settings.NodeID, "fsync", settings.FsyncPolicy, "took", time.Since(processStart).Round(time.Microsecond).String())
 	return b.Run(ctx)
 }
+
+// descriptors are how many of them each kind of use may have at a time, 0 for the default.
+type descriptors struct{ segments, connections, http int }
 
 // usageLine is an error in what the operator gave: exit code 2, without pointing to the help.
 func usageLine(err error) error { return &exitError{err: err, code: exitUsage} }

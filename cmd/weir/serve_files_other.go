@@ -2,5 +2,5 @@
 
 package main
 
-// openFiles leaves the number of open segment files to the store's default.
-func openFiles() int { return 0 }
+// openFiles leaves everything to the defaults.
+func openFiles() descriptors { return descriptors{http: httpMaxConnections} }

@@ -52,9 +52,9 @@ func awaitRoom(t *testing.T, address string) {
 	}
 }
 
-// Without file descriptors the broker cannot take connections. It must not die of that, nor spin; connections that it has
-// go on, and when some are closed it takes new ones.
-func TestFileDescriptorsRunOut(t *testing.T) {
+// Where a process may have few files, connections leave some to logs: without them a directory would count as failed. Nor
+// does the broker spin; connections that it has go on, and when some are closed it takes new ones.
+func TestConnectionsLeaveFileDescriptors(t *testing.T) {
 	const descriptors = 100
 	s := prepare(t, filepath.Join(t.TempDir(), "data"))
 	script := filepath.Join(t.TempDir(), "weir-with-few-files")
@@ -68,31 +68,33 @@ func TestFileDescriptorsRunOut(t *testing.T) {
 	old := dial(t, s.Address)
 	mustProduce(t, old, topic, 0, textBatch("a"))
 	var conns []*conn
-	for range 2 * descriptors { // which the system takes; the broker cannot accept all of them
+	for range 2 * descriptors {
 		conns = append(conns, dial(t, s.Address))
 	}
-	s.awaitLog(t, "too many open files")
+	s.awaitLog(t, `"WARN"`, "limit", "connection")
 	before := cpuTime(t, s.PID())
 	time.Sleep(300 * time.Millisecond)
 	if used := cpuTime(t, s.PID()) - before; used > 150*time.Millisecond {
-		t.Errorf("without a descriptor the broker used %v of processor time in 300ms", used)
+		t.Errorf("with too many connections the broker used %v of processor time in 300ms", used)
 	}
 	mustProduce(t, old, topic, 0, textBatch("b"))
-	second := topic + "-2" // which needs files: it may be offline then, but only it, and only until the next start
+	second := topic + "-2" // which needs files
 	ask(t, old, at(7, createRequest(second, 1)))
+	awaitLeaders(t, old, second, 1)
+	mustProduce(t, old, second, 0, textBatch("a"))
 	for _, c := range conns {
 		c.Close()
 	}
 	awaitRoom(t, s.Address)
 	mustProduce(t, old, topic, 0, textBatch("c"))
-	if lines := strings.Count(s.log(t), "too many open files"); lines > 10 {
-		t.Errorf("%d lines of the log tell of it", lines)
+	if strings.Contains(s.log(t), "too many open files") {
+		t.Error("the log tells of too many open files")
 	}
 	s.Kill()
 	s.restart(t)
 	c := dial(t, s.Address)
 	awaitLeaders(t, c, second, 1)
-	mustProduce(t, c, second, 0, textBatch("a"))
+	mustProduce(t, c, second, 0, textBatch("b"))
 	if end := endOffset(t, c, topic); end != 3 {
 		t.Errorf("the log ends at %d", end)
 	}
