@@ -1,7 +1,6 @@
 package config
 
 import (
-	"math"
 	"slices"
 	"strings"
 )
@@ -114,16 +113,16 @@ func (l layers) topicValue(d *Def, overrides map[string]string) (v value, isNull
 // defaultValue is the row's default.
 func (d *Def) defaultValue() (v value, isNull bool) { return d.preset, d.Null }
 
-// inMillis turns the older broker configs, whose unit is in their name, into the milliseconds of the topic config. A
+// inMillis turns the older broker configs, whose unit is in their name and which are of type Int, into the milliseconds of the topic config. A
 // retention below zero has no limit, in every unit.
 func inMillis(name string, n int64) int64 {
 	switch {
 	case n < 0 && strings.HasPrefix(name, "log.retention.") && name != "log.retention.bytes":
 		return -1
 	case strings.HasSuffix(name, ".minutes"):
-		return min(n, math.MaxInt64/60_000) * 60_000
+		return n * 60_000
 	case strings.HasSuffix(name, ".hours"):
-		return min(n, math.MaxInt64/3_600_000) * 3_600_000
+		return n * 3_600_000
 	default:
 		return n
 	}

@@ -313,6 +313,33 @@ func TestHealthAndReadiness(t *testing.T) {
 	}
 }
 
+// Who scrapes more often than the broker can collect is turned away, and does not pile up work.
+func TestScrapesAreBounded(t *testing.T) {
+	goOn := make(chan struct{})
+	h := metricsHandler(metrics.NewRegistry(), func() *broker.Stats {
+		<-goOn
+		return nil
+	}, quiet)
+	scrape := func() int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Code
+	}
+	codes := make(chan int)
+	for range maxScrapes + 1 {
+		go func() { codes <- scrape() }()
+	}
+	if code := <-codes; code != http.StatusServiceUnavailable { // the only one that is answered while they collect
+		t.Errorf("answered %d, want %d", code, http.StatusServiceUnavailable)
+	}
+	close(goOn)
+	for range maxScrapes {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("answered %d", code)
+		}
+	}
+}
+
 // Connections take descriptors that logs need, so there are only so many; those that are too many wait.
 func TestHTTPConnectionsAreBounded(t *testing.T) {
 	s, err := listenHTTP([]string{"127.0.0.1:0", "127.0.0.1:0"}, 2, metrics.NewRegistry(), quiet)
