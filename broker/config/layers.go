@@ -113,8 +113,8 @@ func (l layers) topicValue(d *Def, overrides map[string]string) (v value, isNull
 // defaultValue is the row's default.
 func (d *Def) defaultValue() (v value, isNull bool) { return d.preset, d.Null }
 
-// inMillis turns the older broker configs, whose unit is in their name and which are of type Int, into the milliseconds of the topic config. A
-// retention below zero has no limit, in every unit.
+// inMillis turns the older broker configs, whose unit is in their name and which are of type Int, into the milliseconds of
+// the topic config. A retention below zero has no limit, in every unit.
 func inMillis(name string, n int64) int64 {
 	switch {
 	case n < 0 && strings.HasPrefix(name, "log.retention.") && name != "log.retention.bytes":
