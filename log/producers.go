@@ -132,7 +132,7 @@ func (s *ProducerStates) Check(h *batch.Header) (*AppendedBatch, error) {
 
 func (s *ProducerStates) checkSequence(h *batch.Header, p *producer) error {
 	if h.ProducerEpoch != p.epoch {
-		if h.BaseSequence == 0 {
+		if h.BaseSequence == 0 || p.epoch == batch.NoProducerEpoch { // a first epoch may begin anywhere, as Kafka has it
 			return nil
 		}
 		return kafka.Errorf(kafka.OutOfOrderSequenceNumber,
