@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -80,6 +81,9 @@ func (f *memberFlags) options(cmd *cobra.Command, c *consumer, topics []string) 
 func (c *consumer) runMember(ctx context.Context, topics []string) error {
 	// Without this the end of `weir consume | head` would end the process before it has left the group.
 	signal.Ignore(syscall.SIGPIPE)
+	if err := c.checkProtocol(ctx); err != nil {
+		return fmt.Errorf("group %s: %w", c.flags.member.group, c.flags.explain(err))
+	}
 	polling, stop := context.WithCancel(ctx)
 	defer stop()
 	if c.flags.exit {
@@ -102,6 +106,26 @@ func (c *consumer) runMember(ctx context.Context, topics []string) error {
 	return err
 }
 
+// checkProtocol fails where no broker knows the protocol that was asked for. The client would take the classic one without
+// a word, with a session of its own choice.
+func (c *consumer) checkProtocol(ctx context.Context) error {
+	if c.flags.member.protocol == "classic" {
+		return nil
+	}
+	ctx, cancel := c.flags.deadline(ctx)
+	defer cancel()
+	brokers, err := kadm.NewClient(c.client).ApiVersions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range brokers {
+		if _, known := b.KeyMaxVersion(kmsg.ConsumerGroupHeartbeat.Int16()); known || b.Err != nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the broker does not know --group-protocol %s", c.flags.member.protocol)
+}
+
 // leave leaves the group. The client first waits for a join that is under way, and thereby for what other members do or for
 // the end of their sessions. A coordinator that is told to forget the member ends the join.
 func (c *consumer) leave(ctx context.Context) {
@@ -109,7 +133,7 @@ func (c *consumer) leave(ctx context.Context) {
 	patient, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	member, _ := c.client.GroupMetadata()
-	if err := c.client.LeaveGroupContext(patient); !errors.Is(err, context.DeadlineExceeded) || member == "" || c.flags.member.protocol != "classic" {
+	if err := c.client.LeaveGroupContext(patient); !errors.Is(err, context.DeadlineExceeded) || member == "" {
 		return // if it failed, the session ends without a heartbeat
 	}
 	req := kmsg.NewPtrLeaveGroupRequest()

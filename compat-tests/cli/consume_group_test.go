@@ -77,6 +77,9 @@ func TestGroupGoesOnWhereItStopped(t *testing.T) {
 // The same with the protocol in which the broker assigns partitions (KIP-848).
 func TestGroupOfTheConsumerProtocol(t *testing.T) {
 	broker, weir := newCLI(t)
+	if !broker.Offers(t, kmsg.ConsumerGroupHeartbeat) { // and no other protocol is taken in its place
+		weir.fails(t, "", "the broker does not know --group-protocol consumer", "consume", broker.Topic(t, 1), "--group", weir.groupName(t), "--group-protocol", "consumer")
+	}
 	broker.Require(t, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe)
 	topic, group := broker.Topic(t, 2), weir.groupName(t)
 	want := weir.produceLines(t, topic, 1, 100)
