@@ -52,7 +52,7 @@ func StartMember(t *testing.T, program string, args ...string) *Member {
 	t.Cleanup(func() {
 		m.Kill()
 		if t.Failed() {
-			t.Logf("a member printed besides %d records:\n%.8000s", len(m.Values()), strings.Join(m.mu.other, "\n"))
+			t.Logf("a member printed besides %d records:\n%.8000s", len(m.Values()), strings.Join(m.Said(), "\n"))
 		}
 	})
 	return m
@@ -83,6 +83,13 @@ func (m *Member) Values() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.mu.values)
+}
+
+// Said returns the lines that are no records, which the member has printed so far.
+func (m *Member) Said() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.mu.other)
 }
 
 // count tells how many of the values the member has read.

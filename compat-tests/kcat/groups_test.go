@@ -2,6 +2,7 @@ package kcat
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,10 +58,61 @@ func groupArgs(bootstrap, topic, group string, args ...string) []string {
 }
 
 func TestGroupTakesOver(t *testing.T) {
+	t.Parallel()
 	broker, kcat := newKcat(t)
 	harness.TakeOver(t, broker, func(topic, group string) *harness.Member {
 		return harness.StartMember(t, kcat.program, groupArgs(kcat.bootstrap, topic, group)...)
 	})
+}
+
+// Three members come one after the other and one is killed: each of that is one rebalance for the others, or two, and no
+// error. A broker that forgets members while others join, or counts its generations up by itself, never settles.
+func TestGroupSettlesInFewRebalances(t *testing.T) {
+	t.Parallel()
+	broker, kcat := newKcat(t)
+	broker.RequireGroups(t)
+	topic := broker.Topic(t, 6)
+	group := "group-" + topic
+	kcat.must(t, "a\n", "-P", "-t", topic) // so the topic is there
+	args := slices.DeleteFunc(groupArgs(kcat.bootstrap, topic, group), func(arg string) bool { return arg == "-q" }) // it tells of rebalances
+	shares := func(want ...int) {
+		t.Helper()
+		broker.AwaitGroup(t, group, fmt.Sprint("shared as ", want), func(g kadm.DescribedGroup) bool {
+			var got []int
+			for _, m := range g.Members {
+				n := 0
+				if assigned, ok := m.Assigned.AsConsumer(); ok {
+					for _, topic := range assigned.Topics {
+						n += len(topic.Partitions)
+					}
+				}
+				got = append(got, n)
+			}
+			return g.State == "Stable" && slices.Equal(got, want)
+		})
+	}
+	first := harness.StartMember(t, kcat.program, args...)
+	shares(6)
+	second := harness.StartMember(t, kcat.program, args...)
+	shares(3, 3)
+	third := harness.StartMember(t, kcat.program, args...)
+	shares(2, 2, 2)
+	third.Kill()
+	shares(3, 3)
+	for rebalances, member := range map[int]*harness.Member{4: first, 3: second} {
+		assigned := 0
+		for _, line := range member.Said() {
+			if strings.Contains(line, "assigned:") && strings.Contains(line, "rebalanced") {
+				assigned++
+			}
+			if strings.Contains(line, "ERROR") {
+				t.Error(line)
+			}
+		}
+		if assigned < rebalances || assigned > rebalances+1 {
+			t.Errorf("a member was assigned partitions %d times, want %d:\n%s", assigned, rebalances, strings.Join(member.Said(), "\n"))
+		}
+	}
 }
 
 func TestGroupResumes(t *testing.T) {
