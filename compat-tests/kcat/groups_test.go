@@ -73,7 +73,7 @@ func TestGroupSettlesInFewRebalances(t *testing.T) {
 	broker.RequireGroups(t)
 	topic := broker.Topic(t, 6)
 	group := "group-" + topic
-	kcat.must(t, "a\n", "-P", "-t", topic) // so the topic is there
+	kcat.must(t, "a\n", "-P", "-t", topic)                                                                           // so the topic is there
 	args := slices.DeleteFunc(groupArgs(kcat.bootstrap, topic, group), func(arg string) bool { return arg == "-q" }) // it tells of rebalances
 	shares := func(want ...int) {
 		t.Helper()

@@ -102,7 +102,8 @@ func wantFetched(t *testing.T, c *conn, version int16, group string, topic topic
 		req.Groups = []kmsg.OffsetFetchRequestGroup{g}
 	}
 	resp := ask(t, c, req)
-	offset, code := int64(-2), resp.ErrorCode
+	var offset int64
+	var code int16
 	if version >= 8 {
 		p := resp.Groups[0].Topics[0].Partitions[0]
 		offset, code = p.Offset, p.ErrorCode

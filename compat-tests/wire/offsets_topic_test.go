@@ -193,7 +193,7 @@ func TestTheTopicOfTheOffsetsIsReadByTools(t *testing.T) {
 		t.Errorf("its cleanup.policy is %s", text(got.Value))
 	}
 	partition := offsetsPartition(group, len(row.Partitions))
-	_, next := history(t, c, group, partition, 0)
+	next := endOffsetOf(t, c, offsetsTopic, partition)
 	step := func(what string) []kept {
 		t.Helper()
 		var records []kept
