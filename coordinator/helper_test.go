@@ -274,6 +274,23 @@ func (p *partition) commit() {
 	}
 }
 
+// commitBelow lets only what lies below end be committed.
+func (p *partition) commitBelow(end int64) {
+	p.mu.Lock()
+	p.mu.committed = end
+	var due []commitWait
+	p.mu.waits = slices.DeleteFunc(p.mu.waits, func(w commitWait) bool {
+		if w.end <= end {
+			due = append(due, w)
+		}
+		return w.end <= end
+	})
+	p.mu.Unlock()
+	for _, w := range due {
+		w.done(nil)
+	}
+}
+
 // depose begins another epoch, as when another broker leads for a while that has only what is committed.
 func (p *partition) depose(truncate bool) kafka.LeaderEpoch {
 	p.mu.Lock()
@@ -423,6 +440,17 @@ func (f *fixture) together(bodies ...any) (answers []<-chan answer) {
 	close(g.leave)
 	<-passed
 	return answers
+}
+
+// turned returns when the actor has done all that it was asked before, up to the appends.
+func (f *fixture) turned() {
+	last, next := gate{make(chan struct{}), make(chan struct{})}, gate{make(chan struct{}), make(chan struct{})}
+	f.ask(last)
+	<-last.entered
+	f.ask(next) // comes in the turn after
+	close(last.leave)
+	<-next.entered
+	close(next.leave)
 }
 
 // unanswered fails if an answer is there. What leads up to it was waited for by other means.

@@ -56,9 +56,7 @@ func TestRepliesWaitForTheCommit(t *testing.T) {
 	first := f.ask(deposit{account: "a", amount: 5})
 	read := f.ask(balances{}) // shows what the deposit did: it waits, too
 	confirmation := f.ask(deposit{account: "b", amount: 1, confirm: true})
-	for len(p.records()) < 2 { // the last of them is appended
-		time.Sleep(10 * time.Microsecond)
-	}
+	f.turned()
 	for _, answers := range []<-chan answer{watcher, first, read, confirmation} {
 		f.unanswered(answers)
 	}
@@ -120,6 +118,7 @@ func TestWhatALoadFoundMustBeCommittedBeforeItIsShown(t *testing.T) {
 		}
 		break
 	}
+	f.turned()
 	f.unanswered(read)
 	p.commit()
 	if got := (<-read).body.(map[string]int64)["a"]; got != 7 {
