@@ -134,6 +134,44 @@ func TestMembersThatDoNotComeBackAreGivenUp(t *testing.T) {
 	distribute(t, stays)
 }
 
+// A rebalance that is under way when the broker ends has not been: the last generation is in force, and who was about to join
+// is not known yet.
+func TestARebalanceEndsWithTheBroker(t *testing.T) {
+	t.Parallel()
+	for _, how := range ends {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, ownGroups...)
+			group := newGroup(t, s.Address)
+			old, joining := newMember(t, s.Address, group), newMember(t, s.Address, group)
+			settle(t, old)
+			joining.sendJoin(t)
+			awaitMembers(t, old.conn, group, 2)
+			old.awaitRebalance(t)
+			s.end(t, how)
+			if how == "stop" { // who waits is answered, and told to look for the coordinator
+				wantCode(t, "JoinGroup", joining.awaitJoin(t).ErrorCode, kerr.NotCoordinator)
+			}
+			s.restart(t)
+			coordinate(t, s.Address, group)
+			old.move(t, s.Address)
+			joining.move(t, s.Address)
+			wantCode(t, "a heartbeat", old.heartbeat(t, old.conn), nil)
+			wantCode(t, "JoinGroup under an id of before", ask(t, joining.conn, joining.entry).ErrorCode, kerr.UnknownMemberID)
+			joining.entry.MemberID = ""
+			joining.sendJoin(t)
+			old.awaitRebalance(t)
+			old.sendJoin(t)
+			old.enter(t)
+			joining.enter(t)
+			if old.joined.Generation != 2 {
+				t.Errorf("generation %d, want 2", old.joined.Generation)
+			}
+			distribute(t, old, joining)
+		})
+	}
+}
+
 // commitUntilGone commits higher and higher offsets for a group until the broker is gone, and returns the last one that was
 // acknowledged and the last one that was sent.
 func commitUntilGone(t *testing.T, address, group, topic string, from int64, count *atomic.Int64) (acked, sent int64) {
