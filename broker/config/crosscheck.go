@@ -24,10 +24,6 @@ func (b *builder) crossCheck() {
 		b.fail(b.firstSet("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
 			"replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent frequent changes in ISR", "")
 	}
-	if heartbeat, session := n("broker.heartbeat.interval.ms"), n("broker.session.timeout.ms"); heartbeat >= session { // Kafka is silent
-		b.warnings.Notes = append(b.warnings.Notes, fmt.Sprintf(
-			"broker.heartbeat.interval.ms (%d) is not below broker.session.timeout.ms (%d): brokers will be held for dead between two reports", heartbeat, session))
-	}
 }
 
 // firstSet picks the name to blame: the first of them that the operator set, else the first.

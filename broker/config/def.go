@@ -108,6 +108,14 @@ func (d *Def) parse(raw string) (value, error) {
 	return v, nil
 }
 
+// StanceOn is the stance on the row's config as it is named: under a listener's prefix only max.connections is acted on.
+func (d *Def) StanceOn(name string) Stance {
+	if d.Stance == Implement && name != d.Name && d.Name != "max.connections" {
+		return Accept
+	}
+	return d.Stance
+}
+
 func (d *Def) unlisted() bool { return d.Unlisted || d.Stance == Internal }
 
 // parseStatic is parse for what the operator wrote: empty elements of lists are dropped, because templates leave trailing

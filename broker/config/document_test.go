@@ -46,7 +46,7 @@ func document() []byte {
 	}
 	topics := slices.SortedFunc(slices.Values(TopicDefs()), func(a, b *Def) int { return strings.Compare(a.Name, b.Name) })
 	brokers := BrokerDefs()
-	section("Weir's own settings", "Kafka knows none of these. All are read at start.", brokers, own,
+	section("Weir's own settings", "Kafka knows none of these. All are read at start.", brokers, func(d *Def) bool { return d.Stance == Implement && own(d) },
 		"name", "type", "default", "valid", "what it does")
 	section("Topic settings", "A topic that has no value of its own has the broker's, under the name given last; the first of several that is set counts.",
 		topics, func(d *Def) bool { return d.Stance == Implement }, "name", "type", "default", "valid", "what it does", "broker setting")
@@ -54,9 +54,9 @@ func document() []byte {
 		topics, func(d *Def) bool { return d.Stance == Accept }, "name", "type", "default", "valid", "what it is for", "broker setting")
 	section("Broker settings", "Changed at run time: for all brokers or for one (cluster-wide), for one only (per-broker), or not (read-only).",
 		brokers, func(d *Def) bool { return d.Stance == Implement && !own(d) }, "name", "type", "default", "valid", "changed", "what it does")
-	section("Broker settings without effect", "They are validated and reported, and one line at start names those that are set.",
-		brokers, func(d *Def) bool { return d.Stance == Accept && !own(d) }, "name", "type", "default", "what it is for")
-	section("Internal settings", "Kafka keeps these for its own tests. They are taken without effect, except internal.segment.bytes, and reported only where they are set.",
+	section("Broker settings without effect", "They are validated and reported, and one line at start names those that are set. Many are there for what Weir does not have yet.",
+		brokers, func(d *Def) bool { return d.Stance == Accept }, "name", "type", "default", "what it is for")
+	section("Internal settings", "Kafka keeps these for its own tests. They are taken without effect, and reported only where they are set.",
 		slices.Concat(topics, brokers), func(d *Def) bool { return d.Stance == Internal }, "name", "type", "default", "what it is for")
 	return b.Bytes()
 }

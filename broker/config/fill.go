@@ -145,14 +145,22 @@ func (l layers) maxListenerConnections() map[string]int32 {
 		return nil
 	}
 	limits := make(map[string]int32)
-	for _, listener := range l.static.Listeners {
-		name := "listener.name." + strings.ToLower(listener.Name) + ".max.connections"
+	for name, listener := range l.static.listenerLimits() {
 		if _, set := l.brokerRaw(name); set {
 			v, _ := l.brokerValue(name)
-			limits[listener.Name] = int32(v.num)
+			limits[listener] = int32(v.num)
 		}
 	}
 	return limits
+}
+
+// listenerLimits are the listeners by the settings that bound their connections.
+func (s *Server) listenerLimits() map[string]string {
+	listeners := make(map[string]string)
+	for _, l := range s.Listeners {
+		listeners["listener.name."+strings.ToLower(l.Name)+".max.connections"] = l.Name
+	}
+	return listeners
 }
 
 func (s *Server) bool(name string) bool   { return s.value(name).num == 1 }

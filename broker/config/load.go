@@ -47,7 +47,7 @@ func LocalHost() Host {
 // Warnings are what the operator should hear although the server starts.
 type Warnings struct {
 	Unknown  []Setting // names that no table has; ignored
-	NoEffect []Setting // Kafka's settings that Weir takes and does nothing with
+	NoEffect []Setting // those that Weir takes and does nothing with
 	Notes    []string  // everything else, a line each
 }
 
@@ -63,10 +63,18 @@ func (w Warnings) Lines() []string {
 	return append(lines, w.Notes...)
 }
 
+// joinSettings names settings with where they were made, the file once.
 func joinSettings(settings []Setting) string {
 	var parts []string
+	file := ""
 	for _, s := range settings {
-		parts = append(parts, fmt.Sprintf("%s (%s)", s.Name, s.Origin))
+		where := s.Origin.String()
+		if s.Origin.Kind == FromFile && s.Origin.Name == file {
+			where = fmt.Sprintf("line %d", s.Origin.Line)
+		} else if s.Origin.Kind == FromFile {
+			file = s.Origin.Name
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", s.Name, where))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -85,6 +93,7 @@ func Load(in Inputs) (*Server, Warnings, error) {
 	if b.err == nil { // what follows reads values and relies on their being valid one by one
 		b.derive()
 		b.crossCheck()
+		b.warnNoEffect()
 	}
 	if b.err != nil {
 		return nil, Warnings{}, b.err
@@ -170,13 +179,16 @@ func (b *builder) readFile(path string) error {
 	return nil
 }
 
-// check validates every setting alone and sorts out those that have no effect. Of several wrong ones the error names the
-// first in the file, else the first by name.
-func (b *builder) check() {
-	settings := slices.SortedFunc(maps.Values(b.settings), func(x, y Setting) int {
+// ordered gives the settings in the order in which they are told of: as the file has them, then by name.
+func (b *builder) ordered() []Setting {
+	return slices.SortedFunc(maps.Values(b.settings), func(x, y Setting) int {
 		return cmp.Or(cmp.Compare(x.Origin.Kind, y.Origin.Kind), cmp.Compare(x.Origin.Line, y.Origin.Line), cmp.Compare(x.Name, y.Name))
 	})
-	for _, s := range settings {
+}
+
+// check validates every setting alone. Of several wrong ones the error names the first.
+func (b *builder) check() {
+	for _, s := range b.ordered() {
 		d, ok := LookupBroker(s.Name)
 		if !ok {
 			b.warnings.Unknown = append(b.warnings.Unknown, s)
@@ -190,7 +202,15 @@ func (b *builder) check() {
 			}
 			b.fail(s.Name, reason, allowed(d))
 		}
-		if d.Stance != Implement || d.Name != s.Name {
+	}
+}
+
+// warnNoEffect lists what was set in vain. Under a listener's prefix only the limit of a listener that is there counts.
+func (b *builder) warnNoEffect() {
+	limits := b.server.listenerLimits()
+	for _, s := range b.ordered() {
+		d, ok := LookupBroker(s.Name)
+		if ok && (d.StanceOn(s.Name) != Implement || s.Name != d.Name && limits[s.Name] == "") {
 			b.warnings.NoEffect = append(b.warnings.NoEffect, s)
 		}
 	}

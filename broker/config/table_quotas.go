@@ -2,9 +2,9 @@ package config
 
 // quotaTable: quotas and metrics.
 var quotaTable = []Def{
-	{Name: "quota.window.num", Type: Int, Default: "11", Valid: atLeast(1),
+	{Name: "quota.window.num", Type: Int, Default: "11", Valid: atLeast(1), Stance: Accept,
 		Doc: "How many samples a client quota is measured over."},
-	{Name: "quota.window.size.seconds", Type: Int, Default: "1", Valid: atLeast(1),
+	{Name: "quota.window.size.seconds", Type: Int, Default: "1", Valid: atLeast(1), Stance: Accept,
 		Doc: "How long one sample of a client quota is."},
 	{Name: "replication.quota.window.num", Type: Int, Default: "11", Valid: atLeast(1), Stance: Accept,
 		Doc: "How many samples a replication quota is measured over."},
@@ -18,9 +18,9 @@ var quotaTable = []Def{
 		Doc: "How many samples the quota for changes of topics is measured over."},
 	{Name: "controller.quota.window.size.seconds", Type: Int, Default: "1", Valid: atLeast(1), Stance: Accept,
 		Doc: "How long one sample of the quota for changes of topics is."},
-	{Name: "leader.replication.throttled.rate", Unlisted: true, Type: Long, Default: "9223372036854775807", Valid: atLeast(0), Mode: ClusterWide,
+	{Name: "leader.replication.throttled.rate", Unlisted: true, Type: Long, Default: "9223372036854775807", Valid: atLeast(0), Mode: ClusterWide, Stance: Accept,
 		Doc: "Bytes a second that a leader sends to throttled replicas."},
-	{Name: "follower.replication.throttled.rate", Unlisted: true, Type: Long, Default: "9223372036854775807", Valid: atLeast(0), Mode: ClusterWide,
+	{Name: "follower.replication.throttled.rate", Unlisted: true, Type: Long, Default: "9223372036854775807", Valid: atLeast(0), Mode: ClusterWide, Stance: Accept,
 		Doc: "Bytes a second that a follower fetches for throttled replicas."},
 	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Unlisted: true, Type: Long, Default: "9223372036854775807", Valid: atLeast(0), Mode: ClusterWide, Stance: Accept,
 		Doc: "Bytes a second for moving replicas between data directories."},
@@ -38,6 +38,6 @@ var quotaTable = []Def{
 		Doc: "Older plug-ins that publish metrics; Weir loads none."},
 	{Name: "kafka.metrics.polling.interval.secs", Type: Int, Default: "10", Valid: atLeast(1), Stance: Accept,
 		Doc: "How often the older metrics plug-ins are called."},
-	{Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Valid: atLeast(1),
+	{Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Valid: atLeast(1), Stance: Accept,
 		Doc: "Largest piece of metrics in bytes that a client may push (KIP-714)."},
 }

@@ -89,7 +89,7 @@ func explain(name string) ([]configExplanation, error) {
 
 func explanationOf(name string, d *config.Def) configExplanation {
 	e := configExplanation{
-		Name: name, Type: strings.ToLower(d.Type.String()), ValidValues: d.ValidValues(), Support: supportOf(d.Stance), Documentation: d.Doc,
+		Name: name, Type: strings.ToLower(d.Type.String()), ValidValues: d.ValidValues(), Support: supportOf(d.StanceOn(name)), Documentation: d.Doc,
 	}
 	if !d.Null {
 		e.Default = &d.Default

@@ -159,6 +159,13 @@ func TestExplainNeedsNoBroker(t *testing.T) {
 	if *explained.Default != "3" || explained.Of != "broker" || !strings.Contains(explained.Support, "without effect") {
 		t.Errorf("%+v", explained)
 	}
+	for name, want := range map[string]string{ // with a listener's prefix only one is acted on
+		"transactional.id.expiration.ms": "without effect", "listener.name.a.num.partitions": "without effect", "listener.name.a.max.connections": "has its effect",
+	} {
+		if _, text, _ := weir(t, "", "config", "explain", name); !strings.Contains(text, want) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
 	if !strings.Contains(stdout, `"name":"listeners","of":"broker","type":"list","default":null`) {
 		t.Errorf("%s", stdout)
 	}
