@@ -165,8 +165,8 @@ func (f *fetch) resolve(img *metadata.Image, byTopicID bool) {
 		}
 		f.unknown = append(f.unknown, row)
 	}
-	// Kafka finds unknown ids first, then what the topics do not have.
-	if byTopicID && len(f.unknown) > 1 {
+	// For consumers Kafka finds unknown ids first, then what the topics do not have.
+	if byTopicID && len(f.unknown) > 1 && fetcher(f.req) < 0 {
 		slices.SortStableFunc(f.unknown, func(a, b fetchRow) int {
 			switch {
 			case (a.topic == nil) == (b.topic == nil):

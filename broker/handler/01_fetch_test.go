@@ -263,20 +263,27 @@ func TestFetchAnswersAPartitionOnce(t *testing.T) {
 	}
 }
 
+// A consumer is told of unknown ids before unknown partitions, a broker of both in the order of its request.
 func TestFetchAnswersUnknownIDsBeforeUnknownPartitions(t *testing.T) {
 	f := newFixture(t)
 	id := f.createTopic("t", 1)
-	req := fetchRequest(0, 0, fetchPartitionOf{"", 5, 0, 0}, fetchPartitionOf{"", 0, 0, 0}, fetchPartitionOf{"", 1, 0, 0}, fetchPartitionOf{"", 6, 0, 0})
-	for _, i := range []int{0, 1, 3} {
-		req.Topics[i].TopicID = id
-	}
-	req.Topics[2].TopicID = kafka.NewUUID()
-	var got []int32
-	for _, row := range fetchRows(f.client().call(13, req).(*kmsg.FetchResponse)) {
-		got = append(got, row.Partition)
-	}
-	if want := []int32{0, 1, 5, 6}; !slices.Equal(got, want) {
-		t.Fatalf("partitions %v, want %v", got, want)
+	for _, test := range []struct {
+		replica int32
+		want    []int32
+	}{{-1, []int32{0, 1, 5, 6}}, {7, []int32{0, 5, 1, 6}}} {
+		req := fetchRequest(0, 0, fetchPartitionOf{"", 5, 0, 0}, fetchPartitionOf{"", 0, 0, 0}, fetchPartitionOf{"", 1, 0, 0}, fetchPartitionOf{"", 6, 0, 0})
+		for _, i := range []int{0, 1, 3} {
+			req.Topics[i].TopicID = id
+		}
+		req.Topics[2].TopicID = kafka.NewUUID()
+		req.ReplicaID = test.replica
+		var got []int32
+		for _, row := range fetchRows(f.client().call(13, req).(*kmsg.FetchResponse)) {
+			got = append(got, row.Partition)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("replica %d: partitions %v, want %v", test.replica, got, test.want)
+		}
 	}
 }
 
