@@ -66,15 +66,9 @@ var errTransactional = kafka.Errorf(kafka.InvalidTxnState, "")
 // refuseProduce finds what is wrong with the request as a whole: what counts before any topic is looked up, and what
 // only counts for a partition that exists and has one batch.
 func refuseProduce(req *kmsg.ProduceRequest) (whole, later error) {
-	transactional := false
-	for i := range req.Topics {
-		for j := range req.Topics[i].Partitions {
-			attributes, _, err := batch.FirstAttributes(req.Topics[i].Partitions[j].Records)
-			if err != nil { // Kafka fails at decoding such a request, so that every partition has the error
-				return err, nil
-			}
-			transactional = transactional || attributes.Transactional()
-		}
+	transactional, err := firstTransactional(req)
+	if err != nil { // Kafka fails at decoding such a request, so that every partition has the error
+		return err, nil
 	}
 	switch {
 	case transactional && req.TransactionID == nil: // authorization comes first, and fails without an id
@@ -85,6 +79,19 @@ func refuseProduce(req *kmsg.ProduceRequest) (whole, later error) {
 		return nil, errTransactional
 	}
 	return nil, nil
+}
+
+// firstTransactional looks for a transactional batch, and no further than that: what is malformed behind it is not found.
+func firstTransactional(req *kmsg.ProduceRequest) (bool, error) {
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			attributes, _, err := batch.FirstAttributes(req.Topics[i].Partitions[j].Records)
+			if err != nil || attributes.Transactional() {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // produceTopic finds the topic that a part of the request is for.
