@@ -18,23 +18,28 @@ import (
 func (h *Handlers) offsetCommit(r *Request, req *kmsg.OffsetCommitRequest) Reply {
 	known, refused := splitCommit(h.Image(), req)
 	if known == nil {
-		return Now(refused)
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		resp.Topics = refused.topics
+		return Now(resp)
 	}
 	return h.askGroupFor(r, known.Group, known, func(answer any, err error) protocol.Body {
 		if err != nil {
-			return mergeCommits(refused, refuseCommit(known, kafka.CodeOf(err)))
+			answer = refuseCommit(known, kafka.CodeOf(err))
 		}
-		return mergeCommits(refused, answer.(*kmsg.OffsetCommitResponse))
+		resp := answer.(*kmsg.OffsetCommitResponse)
+		resp.Topics = refused.before(resp.Topics)
+		return resp
 	})
 }
 
 // splitCommit parts what exists, nil where that is nothing, from what does not, which is answered at once.
-func splitCommit(img *metadata.Image, req *kmsg.OffsetCommitRequest) (known *kmsg.OffsetCommitRequest, refused *kmsg.OffsetCommitResponse) {
-	refused = req.ResponseKind().(*kmsg.OffsetCommitResponse)
+func splitCommit(img *metadata.Image, req *kmsg.OffsetCommitRequest) (known *kmsg.OffsetCommitRequest, refused topicRows[kmsg.OffsetCommitResponseTopic, kmsg.OffsetCommitResponseTopicPartition]) {
+	refused.of = func(t *kmsg.OffsetCommitResponseTopic) (string, *[]kmsg.OffsetCommitResponseTopicPartition) {
+		return t.Topic, &t.Partitions
+	}
 	if len(req.Topics) > 0 && allExist(img, req) {
 		return req, refused
 	}
-	rows := make(map[string]int)
 	kept := *req
 	kept.Topics = nil
 	for i := range req.Topics {
@@ -54,7 +59,7 @@ func splitCommit(img *metadata.Image, req *kmsg.OffsetCommitRequest) (known *kms
 			kept.Topics = append(kept.Topics, there)
 		}
 		if len(missing.Partitions) > 0 || topic == nil {
-			addCommits(refused, rows, missing)
+			refused.add(missing)
 		}
 	}
 	if len(kept.Topics) == 0 {
@@ -90,29 +95,4 @@ func refuseCommit(req *kmsg.OffsetCommitRequest, code kafka.Code) *kmsg.OffsetCo
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp
-}
-
-// mergeCommits puts what was refused before what the coordinator says.
-func mergeCommits(refused, answered *kmsg.OffsetCommitResponse) *kmsg.OffsetCommitResponse {
-	if len(refused.Topics) == 0 {
-		return answered
-	}
-	rows := make(map[string]int)
-	for i := range refused.Topics {
-		rows[refused.Topics[i].Topic] = i
-	}
-	addCommits(refused, rows, answered.Topics...)
-	return refused
-}
-
-// addCommits adds topics to an answer, which has each once: rows says where.
-func addCommits(resp *kmsg.OffsetCommitResponse, rows map[string]int, topics ...kmsg.OffsetCommitResponseTopic) {
-	for _, t := range topics {
-		if i, ok := rows[t.Topic]; ok {
-			resp.Topics[i].Partitions = append(resp.Topics[i].Partitions, t.Partitions...)
-			continue
-		}
-		rows[t.Topic] = len(resp.Topics)
-		resp.Topics = append(resp.Topics, t)
-	}
 }

@@ -24,10 +24,8 @@ const (
 // Texts of Kafka. Before v4 it names even the code that says that all is well; from there on it is silent, but for types
 // that do not exist.
 const (
-	textNone           = "NONE"
-	textNotAvailable   = "The coordinator is not available."
-	textInvalidRequest = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. " +
-		"See the broker logs for more details."
+	textNone         = "NONE"
+	textNotAvailable = "The coordinator is not available."
 )
 
 func (h *Handlers) findCoordinator(r *Request, req *kmsg.FindCoordinatorRequest) Reply {
@@ -38,7 +36,7 @@ func (h *Handlers) findCoordinator(r *Request, req *kmsg.FindCoordinatorRequest)
 	if req.Version < 4 {
 		c := h.coordinatorOf(r, req.CoordinatorType, req.CoordinatorKey)
 		resp.ErrorCode, resp.NodeID, resp.Host, resp.Port = c.ErrorCode, c.NodeID, c.Host, c.Port
-		texts := map[kafka.Code]string{kafka.None: textNone, kafka.CoordinatorNotAvailable: textNotAvailable, kafka.InvalidRequest: textInvalidRequest}
+		texts := map[kafka.Code]string{kafka.None: textNone, kafka.CoordinatorNotAvailable: textNotAvailable, kafka.InvalidRequest: invalidRequestText}
 		resp.ErrorMessage = nullable(texts[kafka.Code(c.ErrorCode)])
 		return Now(resp)
 	}
@@ -56,7 +54,7 @@ func (h *Handlers) coordinatorOf(r *Request, kind int8, key string) kmsg.FindCoo
 	if kind != groupCoordinator {
 		c.ErrorCode = int16(kafka.InvalidRequest)
 		if kind != transactionCoordinator && kind != shareCoordinator {
-			c.ErrorMessage = new(textInvalidRequest)
+			c.ErrorMessage = new(invalidRequestText)
 		}
 		return c
 	}

@@ -88,9 +88,6 @@ func describeConfigsRefused(req *kmsg.DescribeConfigsRequest, resp *kmsg.Describ
 	return resp
 }
 
-// invalidRequestText is what Kafka says where it has nothing particular to say about an INVALID_REQUEST.
-const invalidRequestText = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
-
 // describedConfigs are all configs of one resource.
 func (h *Handlers) describedConfigs(img *metadata.Image, asked *kmsg.DescribeConfigsRequestResource) ([]config.Entry, error) {
 	name, all, own := asked.ResourceName, img.Configs.BrokerDefault(), img.Configs.Broker(h.Self)

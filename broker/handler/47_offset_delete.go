@@ -23,14 +23,17 @@ func (h *Handlers) offsetDelete(r *Request, req *kmsg.OffsetDeleteRequest) Reply
 		if resp.ErrorCode != int16(kafka.None) {
 			return resp
 		}
-		return mergeOffsetDeletes(refused, resp)
+		resp.Topics = refused.before(resp.Topics)
+		return resp
 	})
 }
 
-func (h *Handlers) splitOffsetDelete(req *kmsg.OffsetDeleteRequest) (known *kmsg.OffsetDeleteRequest, refused *kmsg.OffsetDeleteResponse) {
-	refused = req.ResponseKind().(*kmsg.OffsetDeleteResponse)
+// splitOffsetDelete parts what exists from what does not.
+func (h *Handlers) splitOffsetDelete(req *kmsg.OffsetDeleteRequest) (known *kmsg.OffsetDeleteRequest, refused topicRows[kmsg.OffsetDeleteResponseTopic, kmsg.OffsetDeleteResponseTopicPartition]) {
+	refused.of = func(t *kmsg.OffsetDeleteResponseTopic) (string, *[]kmsg.OffsetDeleteResponseTopicPartition) {
+		return t.Topic, &t.Partitions
+	}
 	img := h.Image()
-	rows := make(map[string]int)
 	kept := *req
 	kept.Topics = nil
 	for i := range req.Topics {
@@ -48,33 +51,8 @@ func (h *Handlers) splitOffsetDelete(req *kmsg.OffsetDeleteRequest) (known *kmsg
 			kept.Topics = append(kept.Topics, there)
 		}
 		if len(missing.Partitions) > 0 || topic == nil {
-			addOffsetDeletes(refused, rows, missing)
+			refused.add(missing)
 		}
 	}
 	return &kept, refused
-}
-
-// mergeOffsetDeletes puts what was refused before what the coordinator says.
-func mergeOffsetDeletes(refused, answered *kmsg.OffsetDeleteResponse) *kmsg.OffsetDeleteResponse {
-	if len(refused.Topics) == 0 {
-		return answered
-	}
-	rows := make(map[string]int)
-	for i := range refused.Topics {
-		rows[refused.Topics[i].Topic] = i
-	}
-	addOffsetDeletes(refused, rows, answered.Topics...)
-	return refused
-}
-
-// addOffsetDeletes adds topics to an answer, which has each once: rows says where.
-func addOffsetDeletes(resp *kmsg.OffsetDeleteResponse, rows map[string]int, topics ...kmsg.OffsetDeleteResponseTopic) {
-	for _, t := range topics {
-		if i, ok := rows[t.Topic]; ok {
-			resp.Topics[i].Partitions = append(resp.Topics[i].Partitions, t.Partitions...)
-			continue
-		}
-		rows[t.Topic] = len(resp.Topics)
-		resp.Topics = append(resp.Topics, t)
-	}
 }

@@ -169,6 +169,10 @@ func byID(img *metadata.Image, id kafka.TopicID) *metadata.Topic {
 
 var errUnknownTopicOrPartition = kafka.Errorf(kafka.UnknownTopicOrPartition, "")
 
+// invalidRequestText is what Kafka says where it has nothing particular to say about an INVALID_REQUEST.
+const invalidRequestText = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. " +
+	"See the broker logs for more details."
+
 // code is the error code of an answer; what has no code of its own is logged, since no client can tell what happened.
 func (h *Handlers) code(r *Request, err error) int16 {
 	c := kafka.CodeOf(err)
