@@ -271,13 +271,6 @@ func misplaced(r configResource, name string) (hint string, ok bool) {
 	return hint, true
 }
 
-func textOf(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
 // listedResource is a line of `weir config list -o json`.
 type listedResource struct {
 	Type string `json:"type"`

@@ -297,16 +297,12 @@ func (d *groupDescription) writeMembers(w io.Writer) error {
 	}
 	var rows [][]string
 	for _, m := range d.Members {
-		instance := ""
-		if m.InstanceID != nil {
-			instance = *m.InstanceID
-		}
 		count, parts := 0, []string(nil)
 		for _, topic := range topicPartitions(m.Assignment).topics() {
 			count += len(m.Assignment[topic])
 			parts = append(parts, topic+":"+joinIDs(m.Assignment[topic]))
 		}
-		rows = append(rows, []string{d.Group, m.MemberID, orDash(instance), m.Host, m.ClientID, strconv.Itoa(count), orDash(strings.Join(parts, ";"))})
+		rows = append(rows, []string{d.Group, m.MemberID, orDash(textOf(m.InstanceID)), m.Host, m.ClientID, strconv.Itoa(count), orDash(strings.Join(parts, ";"))})
 	}
 	return writeTable(w, []string{"GROUP", "CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"}, rows)
 }

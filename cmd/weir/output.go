@@ -73,6 +73,14 @@ func joinIDs(ids []int32) string {
 	return strings.Join(texts, ",")
 }
 
+// textOf is a text that may be missing.
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // orDash stands for what is not there, as in Kafka's tables.
 func orDash(s string) string {
 	if s == "" {
