@@ -246,7 +246,7 @@ func (st *step) groupCreated(g *classic, err error) {
 	if err == nil || !st.lives(g) {
 		return
 	}
-	code := codeOfAppend(err)
+	code := kafka.CodeOf(err)
 	for _, m := range g.list {
 		st.refuseJoin(m, "", code)
 	}
@@ -258,18 +258,4 @@ func (st *step) groupCreated(g *classic, err error) {
 	}
 	st.cancelTimer(joinTimer{g})
 	st.out.Timers = append(st.out.Timers, st.forget(g.id)...)
-}
-
-// codeOfAppend is what a member is told when a record was not written: to look for the coordinator again.
-func codeOfAppend(err error) kafka.Code {
-	switch code := kafka.CodeOf(err); code {
-	case kafka.UnknownTopicOrPartition, kafka.NotEnoughReplicas, kafka.RequestTimedOut:
-		return kafka.CoordinatorNotAvailable
-	case kafka.NotLeaderOrFollower, kafka.KafkaStorageError:
-		return kafka.NotCoordinator
-	case kafka.MessageTooLarge, kafka.RecordListTooLarge, kafka.InvalidFetchSize:
-		return kafka.UnknownServerError
-	default:
-		return code
-	}
 }

@@ -70,7 +70,7 @@ func (st *step) staticReplaced(r replaced, err error) {
 	if err != nil {
 		if waits {
 			resp := acceptedJoin(m.join, m)
-			resp.ErrorCode, resp.MemberID, resp.LeaderID = int16(codeOfAppend(err)), "", r.oldLeader
+			resp.ErrorCode, resp.MemberID, resp.LeaderID = int16(kafka.CodeOf(err)), "", r.oldLeader
 			st.answerJoin(m, resp)
 		}
 		g.count(m, -1)

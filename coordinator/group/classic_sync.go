@@ -87,7 +87,7 @@ func (st *step) assignmentsStored(after *synced, err error) {
 	}
 	g.storing = nil
 	if err != nil {
-		st.resetAssignments(g, codeOfAppend(err))
+		st.resetAssignments(g, kafka.CodeOf(err))
 		st.prepareRebalance(g)
 		return
 	}
