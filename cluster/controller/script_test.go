@@ -1,10 +1,7 @@
 package controller
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,61 +10,12 @@ import (
 
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
+	"weir/internal/scripttest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the expected outputs of testdata/*.txt anew; read the diff before committing it")
-
-// A script is blocks of command lines, "----", the expected output, and an empty line. See world.run for the commands.
+// See world.run for the commands.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
-	}
-}
-
-func runScript(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld()
-	var out strings.Builder
-	for i, block := range strings.Split(strings.TrimRight(string(text), "\n"), "\n\n") {
-		input, want, found := strings.Cut(block, "----\n")
-		if !found && !*rewrite && !onlyComments(block) {
-			t.Fatalf("block %d has no output: %s", i+1, block)
-		}
-		input = strings.TrimRight(strings.TrimSuffix(input, "----"), "\n")
-		got := w.runBlock(input)
-		if i > 0 {
-			out.WriteString("\n")
-		}
-		if onlyComments(block) {
-			out.WriteString(block + "\n")
-			continue
-		}
-		out.WriteString(input + "\n----\n" + got)
-		if want = strings.TrimRight(want, "\n") + "\n"; got != want && !*rewrite {
-			t.Errorf("%s\n---- got\n%s---- want\n%s", input, got, want)
-		}
-	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func onlyComments(block string) bool {
-	for line := range strings.Lines(block) {
-		if !strings.HasPrefix(line, "#") {
-			return false
-		}
-	}
-	return true
+	scripttest.Run(t, func(*testing.T) func(string) string { return newWorld().runBlock })
 }
 
 // world is a cluster in which every decision is applied at once.

@@ -1,10 +1,7 @@
 package group
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,64 +13,20 @@ import (
 
 	"weir/coordinator"
 	"weir/internal/kafka"
+	"weir/internal/scripttest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the expected outputs of testdata/*.txt anew; read the diff before committing it")
-
-// A script is blocks of command lines, "----", the expected output, and an empty line. See script.run for the commands.
+// See script.run for the commands.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
-	}
-}
-
-func runScript(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newScript()
-	var out strings.Builder
-	for i, block := range strings.Split(strings.TrimRight(string(text), "\n"), "\n\n") {
-		input, want, found := strings.Cut(block, "----\n")
-		input = strings.TrimRight(strings.TrimSuffix(input, "----"), "\n")
-		if i > 0 {
-			out.WriteString("\n")
-		}
-		if onlyComments(block) {
-			out.WriteString(block + "\n")
-			continue
-		}
-		if !found && !*rewrite {
-			t.Fatalf("block %d has no output: %s", i+1, block)
-		}
-		got := s.runBlock(input)
-		out.WriteString(input + "\n----\n" + got)
-		if want = strings.TrimRight(want, "\n") + "\n"; strings.TrimRight(got, "\n")+"\n" != want && !*rewrite {
-			t.Errorf("%s\n---- got\n%s---- want\n%s", input, got, want)
-		}
-	}
-	if s.unanswered != 0 && !t.Failed() {
-		t.Errorf("%d calls were never answered", s.unanswered)
-	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(strings.TrimRight(out.String(), "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func onlyComments(block string) bool {
-	for line := range strings.Lines(block) {
-		if !strings.HasPrefix(line, "#") {
-			return false
-		}
-	}
-	return true
+	scripttest.Run(t, func(t *testing.T) func(string) string {
+		s := newScript()
+		t.Cleanup(func() {
+			if s.unanswered != 0 && !t.Failed() {
+				t.Errorf("%d calls were never answered", s.unanswered)
+			}
+		})
+		return s.runBlock
+	})
 }
 
 // script runs commands against a shard. Member ids are written as the prefix and a number, in the order in which they are
