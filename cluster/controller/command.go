@@ -55,13 +55,132 @@ type BrokerHeartbeat struct {
 	Epoch          kafka.BrokerEpoch
 	MetadataOffset int64 // index of the image that the broker has published
 	WantFence      bool
+	WantShutDown   bool                // begins a controlled shutdown, which does not end but with the process
+	OfflineDirs    []kafka.DirectoryID // directories that failed since the registration
+	// Unreachable are brokers whose own host said that their process is gone: it closed the connection, and a new one was
+	// refused. What is merely silent does not belong here.
+	Unreachable []UnreachableBroker
+}
+
+// UnreachableBroker is one incarnation of a broker that another one found gone.
+type UnreachableBroker struct {
+	Broker kafka.BrokerID
+	Epoch  kafka.BrokerEpoch
 }
 
 // BrokerHeartbeatReply is the broker's state.
 type BrokerHeartbeatReply struct {
-	CaughtUp bool // the broker has seen its own registration
-	Fenced   bool
+	CaughtUp       bool // the broker has seen its own registration
+	Fenced         bool
+	ShouldShutDown bool // it leads nothing, and every other active broker knows that
 }
+
+// FenceBrokers is the active controller's own: it fences brokers whose session is over, or that are proven gone.
+type FenceBrokers struct{}
+
+// FenceBrokersReply names whom it fenced.
+type FenceBrokersReply struct{ Fenced []kafka.BrokerID }
+
+// AlterPartition is what a leader wants of the ISRs of partitions that it leads (KIP-497, KIP-903). Errors of the whole:
+// BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
+type AlterPartition struct {
+	Broker     kafka.BrokerID
+	Epoch      kafka.BrokerEpoch
+	Partitions []ISRChange
+}
+
+// ISRChange is the ISR that a leader wants for one partition, and the state that it decided that on.
+type ISRChange struct {
+	TopicID        kafka.TopicID
+	Partition      int32
+	LeaderEpoch    kafka.LeaderEpoch
+	PartitionEpoch kafka.PartitionEpoch
+	ISR            []ISRMember
+	RecoveryState  int8 // metadata.Recovered or metadata.Recovering
+}
+
+// ISRMember is a replica with the broker epoch that it fetched with; -1 is not checked.
+type ISRMember struct {
+	Broker kafka.BrokerID
+	Epoch  kafka.BrokerEpoch
+}
+
+// AlterPartitionReply has one row for every partition, in the order of the command.
+type AlterPartitionReply struct{ Partitions []AlteredPartition }
+
+// AlteredPartition is what a partition is now, where Code is NONE; that may be what it was.
+type AlteredPartition struct {
+	TopicID        kafka.TopicID
+	Partition      int32
+	Code           kafka.Code
+	Leader         kafka.BrokerID
+	LeaderEpoch    kafka.LeaderEpoch
+	PartitionEpoch kafka.PartitionEpoch
+	ISR            []kafka.BrokerID
+	RecoveryState  int8
+}
+
+// ElectionType is the protocol's number of a kind of election (KIP-460).
+type ElectionType int8
+
+// The kinds: the first replica if it may lead, or any replica that is there.
+const (
+	PreferredElection ElectionType = 0
+	UncleanElection   ElectionType = 1
+)
+
+// ElectLeaders holds elections. All is for every partition that needs one of that type.
+type ElectLeaders struct {
+	Type       ElectionType
+	All        bool
+	Partitions []kafka.TopicPartition
+}
+
+// ElectLeadersReply has one row for every partition that was named; with All only for those that had an election.
+type ElectLeadersReply struct{ Partitions []ElectedPartition }
+
+// ElectedPartition is the outcome for one partition.
+type ElectedPartition struct {
+	kafka.TopicPartition
+	Result
+}
+
+// BalanceLeaders is the active controller's own: it gives partitions back to their preferred leaders, at most Max of them.
+type BalanceLeaders struct{ Max int }
+
+// BalanceLeadersReply says how many there were, and whether there are more.
+type BalanceLeadersReply struct {
+	Elected int
+	More    bool
+}
+
+// AssignReplicasToDirs tells in which directories a broker's replicas are (KIP-858). Errors: BROKER_ID_NOT_REGISTERED,
+// STALE_BROKER_EPOCH.
+type AssignReplicasToDirs struct {
+	Broker      kafka.BrokerID
+	Epoch       kafka.BrokerEpoch
+	Assignments []DirAssignment
+}
+
+// DirAssignment is the directory of one replica.
+type DirAssignment struct {
+	TopicID   kafka.TopicID
+	Partition int32
+	Directory kafka.DirectoryID
+}
+
+// AssignReplicasToDirsReply has nothing to say: what is unknown by now is passed over.
+type AssignReplicasToDirsReply struct{}
+
+// RegisterMember names the node behind a Raft id, and its address, before it becomes a member of the quorum or when its
+// address changed. Errors: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION (the node id is another directory's).
+type RegisterMember struct {
+	ClusterID string
+	Member    metadata.QuorumMember
+}
+
+// RegisterMemberReply has nothing to say.
+type RegisterMemberReply struct{}
 
 // CreateTopics creates topics. Results come in Kafka's order: that of the request, then names that it refuses outright.
 type CreateTopics struct {
@@ -214,6 +333,12 @@ type AlteredResource struct {
 }
 
 func (Initialize) command()              {}
+func (FenceBrokers) command()            {}
+func (AlterPartition) command()          {}
+func (ElectLeaders) command()            {}
+func (BalanceLeaders) command()          {}
+func (AssignReplicasToDirs) command()    {}
+func (RegisterMember) command()          {}
 func (RegisterBroker) command()          {}
 func (BrokerHeartbeat) command()         {}
 func (CreateTopics) command()            {}
@@ -223,11 +348,17 @@ func (AllocateProducerIDs) command()     {}
 func (AlterConfigs) command()            {}
 func (IncrementalAlterConfigs) command() {}
 
-func (InitializeReply) reply()          {}
-func (RegisterBrokerReply) reply()      {}
-func (BrokerHeartbeatReply) reply()     {}
-func (CreateTopicsReply) reply()        {}
-func (DeleteTopicsReply) reply()        {}
-func (CreatePartitionsReply) reply()    {}
-func (AllocateProducerIDsReply) reply() {}
-func (AlterConfigsReply) reply()        {}
+func (InitializeReply) reply()           {}
+func (FenceBrokersReply) reply()         {}
+func (AlterPartitionReply) reply()       {}
+func (ElectLeadersReply) reply()         {}
+func (BalanceLeadersReply) reply()       {}
+func (AssignReplicasToDirsReply) reply() {}
+func (RegisterMemberReply) reply()       {}
+func (RegisterBrokerReply) reply()       {}
+func (BrokerHeartbeatReply) reply()      {}
+func (CreateTopicsReply) reply()         {}
+func (DeleteTopicsReply) reply()         {}
+func (CreatePartitionsReply) reply()     {}
+func (AllocateProducerIDsReply) reply()  {}
+func (AlterConfigsReply) reply()         {}

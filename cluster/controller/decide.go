@@ -23,10 +23,14 @@ type Settings struct {
 }
 
 // Leases is what the active controller knows of the brokers' sessions. It is soft: a new active controller knows of no
-// contact yet, and then nobody is refused for a session that is perhaps alive elsewhere.
+// contact yet, and then nobody is refused for a session that is perhaps alive elsewhere, and everybody's session begins
+// anew.
 type Leases struct {
 	SessionTimeout time.Duration // broker.session.timeout.ms
+	Began          time.Time     // when this controller became the active one
 	LastContact    map[kafka.BrokerID]time.Time
+	MetadataOffset map[kafka.BrokerID]int64             // the newest image that a broker has published, by its heartbeats
+	Gone           map[kafka.BrokerID]kafka.BrokerEpoch // incarnations that are proven to be gone
 }
 
 // Live reports whether the broker has been heard of within its session's timeout.

@@ -52,6 +52,9 @@ type QuorumMember struct {
 	RaftID    uint64
 	Node      kafka.BrokerID
 	Directory kafka.DirectoryID
+	// Host and Port are where the node's peers reach it; empty and 0 for a node that has no peers yet.
+	Host string
+	Port uint16
 }
 
 // Quorum is who takes part in Raft, voters and learners alike.

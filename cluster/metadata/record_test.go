@@ -24,7 +24,7 @@ func every() []Record {
 	id := func(b byte) kafka.UUID { return kafka.UUID{0: b, 15: b} }
 	return []Record{
 		FormatRecord{1, "4L6g3nShT-eMCtK--X86sw"},
-		QuorumMemberRecord{QuorumMember{0x0102030405060708, 1, id(1)}},
+		QuorumMemberRecord{QuorumMember{RaftID: 0x0102030405060708, Node: 1, Directory: id(1)}},
 		TopicRecord{id(2), "orders"},
 		RemoveTopicRecord{id(2)},
 		PartitionRecord{id(2), 3, PartitionRegistration{
