@@ -67,6 +67,24 @@ func (e ErrCorrupt) Unwrap() error { return e.Err }
 // Code is KAFKA_STORAGE_ERROR: the replica is offline.
 func (e ErrCorrupt) Code() kafka.Code { return kafka.KafkaStorageError }
 
+// ErrInvalidRecord says that a batch is what was appended, its CRC right, and holds a record that cannot be read. A producer
+// sent it so: in compressed batches, records whose length does not fit their fields are taken, as Kafka takes them.
+type ErrInvalidRecord struct {
+	Path string
+	Pos  int64 // of the batch, in bytes from the start of the file
+	Err  error // what is wrong with the record
+}
+
+func (e ErrInvalidRecord) Error() string {
+	return fmt.Sprintf("%s has a batch with an invalid record at byte %d: %v", e.Path, e.Pos, e.Err)
+}
+
+// Unwrap gives what is wrong with the record.
+func (e ErrInvalidRecord) Unwrap() error { return e.Err }
+
+// Code is INVALID_RECORD: nothing is wrong with the replica, and to ask again would not help.
+func (e ErrInvalidRecord) Code() kafka.Code { return kafka.InvalidRecord }
+
 // ErrStorage says that the disk failed, or that the log is offline because it failed before. Err names the path.
 type ErrStorage struct {
 	TP  kafka.TopicPartition

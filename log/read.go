@@ -92,7 +92,7 @@ func (l *Log) Read(r ReadRequest) (Records, error) {
 // and whoever writes meets a disk that is gone.
 func (l *Log) readError(err error) error {
 	switch err.(type) {
-	case ErrOffsetOutOfRange, ErrCorrupt:
+	case ErrOffsetOutOfRange, ErrCorrupt, ErrInvalidRecord:
 		return err
 	}
 	if unusable := l.usable(); unusable != nil {

@@ -19,6 +19,8 @@ type OffsetAndTimestamp struct {
 // OffsetForTimestamp finds the first record, by offset, whose time is at or after ts (ms): exactly that record, also inside
 // a compressed batch. Only offsets from the log's start up to limit (exclusive) count: the high watermark or the last
 // stable offset. Batches with log append time count with that.
+//
+// Errors: ErrInvalidRecord where a record on the way there cannot be read; ErrCorrupt, ErrStorage, ErrClosed.
 func (l *Log) OffsetForTimestamp(ts, limit int64) (at OffsetAndTimestamp, found bool, err error) {
 	return l.findTime(func(set *segmentSet) (OffsetAndTimestamp, bool, error) {
 		return l.firstAtOrAfter(set, ts, limit)
@@ -45,7 +47,8 @@ func (l *Log) firstAtOrAfter(set *segmentSet, ts, limit int64) (at OffsetAndTime
 	return at, false, nil
 }
 
-// MaxTimestamp finds the first record that has the latest time of all (ListOffsets -3, KIP-734).
+// MaxTimestamp finds the first record that has the latest time of all (ListOffsets -3, KIP-734). Errors are those of
+// OffsetForTimestamp.
 func (l *Log) MaxTimestamp() (at OffsetAndTimestamp, found bool, err error) {
 	return l.findTime(func(set *segmentSet) (OffsetAndTimestamp, bool, error) {
 		start := l.startOffset.Load()
@@ -86,7 +89,7 @@ func (s *segment) newestFrom(start int64) (int64, error) {
 		}
 		for r, err := range batch.Records(b) {
 			if err != nil {
-				return ErrCorrupt{Path: s.file.path, Pos: pos, Err: err}
+				return s.unreadable(b, pos, err)
 			}
 			if h.RecordOffset(r) >= start {
 				newest = max(newest, h.RecordTimestamp(r))
@@ -155,12 +158,20 @@ func (s *segment) firstAtOrAfter(ts, start, limit int64) (at OffsetAndTimestamp,
 		}
 		offset, timestamp, ok, err := batch.OffsetOfTimestamp(b, ts, start)
 		if err != nil {
-			return at, false, ErrCorrupt{Path: s.file.path, Pos: pos, Err: err}
+			return at, false, s.unreadable(b, pos, err)
 		}
 		if ok {
 			return OffsetAndTimestamp{Offset: offset, Timestamp: timestamp}, offset < limit, nil
 		}
 	}
+}
+
+// unreadable says whether the file was damaged, or holds what a producer sent, where a record of the batch b cannot be read.
+func (s *segment) unreadable(b []byte, pos int64, err error) error {
+	if damage := batch.CheckCRC(b); damage != nil {
+		return ErrCorrupt{Path: s.file.path, Pos: pos, Err: damage}
+	}
+	return ErrInvalidRecord{Path: s.file.path, Pos: pos, Err: err}
 }
 
 // before is an offset at or below that of the first record whose time is at or after ts: that of the time index, which an

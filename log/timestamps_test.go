@@ -73,3 +73,39 @@ func TestTimesOfBatches(t *testing.T) {
 		t.Errorf("the latest is found %v at %+v, %v", found, at, err)
 	}
 }
+
+// A record that a producer made wrong is no damage of the disk, which takes a wrong CRC.
+func TestTimesOfRecordsThatCannotBeRead(t *testing.T) {
+	const start = 1000
+	for _, c := range []struct {
+		name  string
+		store func(b []byte)
+		want  kafka.Code
+	}{
+		{"as it was sent", func(b []byte) { batch.SetMaxTimestamp(b, false, start+4) }, kafka.InvalidRecord}, // a CRC that fits
+		{"as the disk changed it", func([]byte) {}, kafka.KafkaStorageError},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := openTest(t, vfs.NewMem())
+			appendTest(t, l, batchSpec{timestamp: start})
+			v := batchSpec{timestamp: start + 1, records: 3}.build()
+			v.Bytes[batch.HeaderSize]++ // the length of its first record, negative now
+			c.store(v.Bytes)
+			_, err := l.AppendAsLeader(0, batch.Trusted(v.Bytes))
+			must(t, err)
+			if at, found, err := l.OffsetForTimestamp(start, l.EndOffset()); err != nil || !found || at.Offset != 0 {
+				t.Errorf("before that batch is found %v at %+v, %v", found, at, err)
+			}
+			if at, found, err := l.OffsetForTimestamp(start+1, l.EndOffset()); kafka.CodeOf(err) != c.want {
+				t.Errorf("by time is found %v at %+v, %v", found, at, err)
+			}
+			if at, found, err := l.MaxTimestamp(); kafka.CodeOf(err) != c.want {
+				t.Errorf("the latest is found %v at %+v, %v", found, at, err)
+			}
+			must(t, l.AdvanceStartOffset(2)) // within the batch, which is read to see what is newest
+			if at, found, err := l.MaxTimestamp(); kafka.CodeOf(err) != c.want {
+				t.Errorf("the latest above the start is found %v at %+v, %v", found, at, err)
+			}
+		})
+	}
+}
