@@ -12,7 +12,6 @@ import (
 func (s *Server) fill() {
 	s.NodeID = kafka.BrokerID(s.int32("node.id"))
 	s.Rack = s.value("broker.rack").str
-	s.PeerPort = uint16(s.value("weir.peer.port").num)
 
 	s.FsyncPolicy = FsyncPolicy(s.value("weir.fsync.policy").str)
 	s.RecordValidation = RecordValidation(s.value("weir.record.validation").str)

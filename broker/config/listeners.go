@@ -46,8 +46,12 @@ type Listener struct {
 	AdvertisedHost string
 	AdvertisedPort uint16
 
-	Controller bool // one of controller.listener.names: for nodes of the cluster only
+	Controller bool // one of controller.listener.names, or the brokers' own: for nodes of the cluster only
+	Peers      bool // nodes of the cluster use it, alone or beside clients
 }
+
+// PeerListenerName is the listener that brokers talk over where no Kafka setting names one.
+const PeerListenerName = "PEER"
 
 // Address is what to bind, for net.Listen.
 func (l Listener) Address() string { return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))) }
@@ -103,7 +107,7 @@ func isLoopback(host string) bool {
 func (b *builder) listeners() {
 	endpoints := b.endpoints("listeners")
 	explicit := len(endpoints) > 0
-	if !explicit {
+	if !explicit && b.server.Roles.Broker {
 		endpoints = []endpoint{{"PLAINTEXT", "127.0.0.1", 9092}}
 		if b.in.Host.IPv6Loopback {
 			endpoints = append(endpoints, endpoint{"PLAINTEXT", "::1", 9092})
@@ -125,10 +129,20 @@ func (b *builder) listeners() {
 		b.server.Listeners = append(b.server.Listeners, l)
 	}
 	b.checkPorts(endpoints)
-	if !slices.ContainsFunc(b.server.Listeners, func(l Listener) bool { return !l.Controller }) {
+	clients := slices.ContainsFunc(b.server.Listeners, func(l Listener) bool { return !l.Controller })
+	switch roles := b.server.Roles; {
+	case roles.Broker && !clients:
 		b.fail("listeners", "There must be at least one listener for clients, and all of these appear in controller.listener.names", "")
+	case !roles.Broker && (clients || len(endpoints) == 0):
+		b.fail("listeners", "The listeners config must only contain KRaft controller listeners from controller.listener.names when process.roles=controller", "")
 	}
-	b.interBroker()
+	if b.server.Roles.Broker {
+		b.interBroker()
+	}
+	for i := range b.server.Listeners {
+		l := &b.server.Listeners[i]
+		l.Peers = l.Controller || l.Name == b.server.InterBrokerListener
+	}
 	b.warnExposed()
 }
 
@@ -276,13 +290,15 @@ func isIPv4(host string) bool {
 	return err == nil && address.Is4()
 }
 
-// interBroker finds the listener that brokers use among themselves, by name or by protocol; none where neither is set.
+// interBroker finds the listener that brokers use among themselves, by name or by protocol. Where no setting of Kafka's
+// says anything of nodes that talk to each other, they have a listener of their own.
 func (b *builder) interBroker() {
 	name := "inter.broker.listener.name"
 	want := strings.ToUpper(b.text(name))
 	if want == "" {
 		name = "security.inter.broker.protocol"
-		if _, set := b.settings[name]; !set {
+		if _, set := b.settings[name]; !set && len(b.server.ControllerListeners) == 0 {
+			b.peerListener()
 			return
 		}
 		want = strings.ToUpper(b.text(name))
@@ -297,6 +313,18 @@ func (b *builder) interBroker() {
 		b.fail(name, fmt.Sprintf("there is no listener %s in listeners", want), strings.Join(known, ", "))
 	}
 	b.server.InterBrokerListener = want
+}
+
+// peerListener is where the first listener is, at a port of its own.
+func (b *builder) peerListener() {
+	b.server.InterBrokerListener = PeerListenerName
+	l := Listener{Name: PeerListenerName, Protocol: Plaintext, Port: uint16(b.server.value("weir.peer.port").num), Controller: true, Peers: true}
+	if len(b.server.Listeners) > 0 {
+		first := b.server.Listeners[0]
+		l.Host, l.AdvertisedHost = first.Host, first.AdvertisedHost
+	}
+	l.AdvertisedPort = l.Port
+	b.server.PeerListener = &l
 }
 
 // warnExposed tells, once, that others than this machine get in without a login.

@@ -55,7 +55,7 @@ func TestListeners(t *testing.T) {
 			[]string{"everybody who can reach PLAINTEXT://0.0.0.0:9092, BROKER://0.0.0.0:9093, CONTROLLER://0.0.0.0:9094" + exposed}},
 		"a controller name without a map": {[]string{"listeners=PLAINTEXT://127.0.0.1:1,CTRL://127.0.0.1:2", "controller.listener.names=ctrl"},
 			"PLAINTEXT://127.0.0.1:1 -> 127.0.0.1:1\nCTRL://127.0.0.1:2 controller -> 127.0.0.1:2\n", nil},
-		"other nodes' controllers": {[]string{"process.roles=broker", "controller.listener.names=CONTROLLER", "listeners=PLAINTEXT://127.0.0.1:1"},
+		"other nodes' controllers": {[]string{"process.roles=broker", "controller.quorum.bootstrap.servers=a:1", "controller.listener.names=CONTROLLER", "listeners=PLAINTEXT://127.0.0.1:1"},
 			"PLAINTEXT://127.0.0.1:1 -> 127.0.0.1:1\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestListenersThatCannotBe(t *testing.T) {
 		{[]string{"inter.broker.listener.name=FOO"}, "there is no listener FOO in listeners (allowed: PLAINTEXT)"},
 		{[]string{"security.inter.broker.protocol=SSL"}, "there is no listener SSL in listeners (allowed: PLAINTEXT)"},
 		{[]string{"controller.listener.names=CONTROLLER"}, "there is no listener CONTROLLER in listeners (allowed: PLAINTEXT)"},
-		{[]string{"process.roles=broker", "controller.listener.names=PLAINTEXT"}, "listener PLAINTEXT must not be in listeners, since process.roles is broker alone"},
+		{[]string{"process.roles=broker", "controller.quorum.bootstrap.servers=a:1", "controller.listener.names=PLAINTEXT"}, "listener PLAINTEXT must not be in listeners, since process.roles is broker alone"},
 		{[]string{"controller.listener.names=PLAINTEXT"}, "There must be at least one listener for clients, and all of these appear in controller.listener.names"},
 		{[]string{"listeners=PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.2:1"}, "Each listener must have a different name, and PLAINTEXT stands twice"},
 		{[]string{"listeners=PLAINTEXT://127.0.0.1:1,A://:1", "listener.security.protocol.map=A:PLAINTEXT,PLAINTEXT:PLAINTEXT"},
@@ -110,7 +110,9 @@ func TestInterBrokerListener(t *testing.T) {
 		settings []string
 		want     string
 	}{
-		{nil, ""},
+		{nil, PeerListenerName},
+		{[]string{"listeners=PLAINTEXT://:1,CONTROLLER://:2", "controller.listener.names=CONTROLLER"}, "PLAINTEXT"},
+		{[]string{"listeners=CONTROLLER://:2", "controller.listener.names=CONTROLLER", "process.roles=controller"}, ""},
 		{[]string{"inter.broker.listener.name=plaintext"}, "PLAINTEXT"},
 		{[]string{"security.inter.broker.protocol=PLAINTEXT"}, "PLAINTEXT"},
 	} {

@@ -253,9 +253,6 @@ func (b *builder) identity() {
 	}
 	roles := b.list("process.roles")
 	b.server.Roles = Roles{Broker: slices.Contains(roles, "broker"), Controller: slices.Contains(roles, "controller")}
-	if !b.server.Roles.Broker {
-		b.fail("process.roles", "a node that is a controller only does not exist in Weir", "broker,controller or broker")
-	}
 	if id := lookupEnv(b.in.Env, "CLUSTER_ID"); id != "" {
 		if strings.ContainsFunc(id, func(r rune) bool { return !isClusterIDLetter(r) }) || len(id) > maxClusterIDLength {
 			b.err = cmp.Or(b.err, &SettingError{Setting{"cluster id", id, Origin{FromEnv, "CLUSTER_ID", 0}},
@@ -306,16 +303,36 @@ func defaultDataDir(env []string) string {
 	return ""
 }
 
-// quorum reads who founds the cluster.
+// quorum reads who founds the cluster. Both settings may name the same nodes.
 func (b *builder) quorum() {
-	b.server.Quorum.Voters, _ = parseVoters("controller.quorum.voters", b.list("controller.quorum.voters"))
-	b.server.Quorum.BootstrapServers = b.list("controller.quorum.bootstrap.servers")
-	seen := make(map[kafka.BrokerID]bool)
-	for _, v := range b.server.Quorum.Voters {
-		if seen[v.ID] {
-			b.fail("controller.quorum.voters", fmt.Sprintf("node %d stands twice", v.ID), "")
+	const votersName, serversName = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+	voters, _ := parseVoters(votersName, b.list(votersName)) // checked with the value
+	ids := make(map[kafka.BrokerID]bool)
+	for _, v := range voters {
+		if ids[v.ID] {
+			b.fail(votersName, fmt.Sprintf("node %d stands twice", v.ID), "")
 		}
-		seen[v.ID] = true
+		ids[v.ID] = true
+	}
+	node := b.server.value("node.id").num
+	switch roles := b.server.Roles; {
+	case len(voters) == 0 || ids[kafka.BrokerID(node)] == roles.Controller:
+	case roles.Controller:
+		b.fail(votersName, fmt.Sprintf("If process.roles contains the 'controller' role, the node id %d must be included in the set of voters", node), "")
+	default:
+		b.fail(votersName, fmt.Sprintf("If process.roles contains just the 'broker' role, the node id %d must not be included in the set of voters", node), "")
+	}
+	for _, server := range b.list(serversName) {
+		host, port, _ := splitHostPort(server)
+		v := Voter{kafka.NoBroker, host, port}
+		if !slices.ContainsFunc(voters, func(o Voter) bool { return o.Address() == v.Address() }) {
+			voters = append(voters, v)
+		}
+	}
+	slices.SortFunc(voters, func(a, c Voter) int { return cmp.Compare(a.Address(), c.Address()) })
+	b.server.Quorum.Voters = voters
+	if !b.server.Roles.Controller && len(voters) == 0 {
+		b.fail("process.roles", "a node that is a broker alone must be told where the controllers are", "controller.quorum.bootstrap.servers")
 	}
 }
 

@@ -74,7 +74,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, s.Offsets, Offsets{50, 3, 100 << 20, 0, 5 * time.Second, 7 * 24 * time.Hour, 10 * time.Minute, 4096})
 	equal(t, s.Groups.Protocols, []string{"classic", "consumer", "streams"})
 	equal(t, s.Transactions, Transactions{50, 3, 2, 15 * time.Minute, 7 * 24 * time.Hour, 10 * time.Second})
-	if s.NodeID != 1 || s.InterBrokerListener != "" || s.FsyncPolicy != FsyncBackground || s.RecordValidation != ValidateFull ||
+	if s.NodeID != 1 || s.InterBrokerListener != PeerListenerName || s.FsyncPolicy != FsyncBackground || s.RecordValidation != ValidateFull ||
 		s.RetentionCheckInterval != 5*time.Minute || s.ClusterID != "" || s.Groups.ConsumerMigrationPolicy != "bidirectional" {
 		t.Errorf("%+v", s)
 	}
@@ -141,7 +141,10 @@ func TestWrongSettings(t *testing.T) {
 		{Inputs{Env: []string{"CLUSTER_ID=a/b"}}, "CLUSTER_ID: cluster id=a/b: not a cluster id (allowed: 1 to 128 of A-Z a-z 0-9 . _ -)"},
 		{Inputs{Overrides: []string{"node.id=1", "broker.id=2"}}, "--override: broker.id=2: `node.id` and `broker.id` must be set to the same value (allowed: node.id alone)"},
 		{Inputs{Overrides: []string{"broker.id=-1"}}, "--override: broker.id=-1: Value must be at least 0 (allowed: INT [0,...])"},
-		{Inputs{Overrides: []string{"process.roles=controller"}}, "--override: process.roles=controller: a node that is a controller only does not exist in Weir (allowed: broker,controller or broker)"},
+		{Inputs{Overrides: []string{"process.roles=controller"}}, "listeners: The listeners config must only contain KRaft controller listeners from controller.listener.names when process.roles=controller"},
+		{Inputs{Overrides: []string{"process.roles=broker"}}, "--override: process.roles=broker: a node that is a broker alone must be told where the controllers are (allowed: controller.quorum.bootstrap.servers)"},
+		{Inputs{Overrides: []string{"controller.quorum.voters=2@a:1"}}, "--override: controller.quorum.voters=2@a:1: If process.roles contains the 'controller' role, the node id 1 must be included in the set of voters"},
+		{Inputs{Overrides: []string{"process.roles=broker", "controller.quorum.voters=1@a:1"}}, "--override: controller.quorum.voters=1@a:1: If process.roles contains just the 'broker' role, the node id 1 must not be included in the set of voters"},
 		{Inputs{Overrides: []string{"authorizer.class.name=x.y"}}, "--override: authorizer.class.name=x.y: this version has no authorizer, so everybody could do everything all the same (allowed: empty)"},
 		{Inputs{Overrides: []string{"log.roll.ms=0"}}, "--override: log.roll.ms=0: log.roll.ms must be greater than or equal to 1"},
 		{Inputs{Overrides: []string{"log.retention.hours=0"}}, "--override: log.retention.hours=0: log.retention.ms must be unlimited (-1) or, greater than or equal to 1"},
@@ -242,10 +245,9 @@ func TestIdentity(t *testing.T) {
 	if s := load(t, "node.id=0"); s.NodeID != 0 {
 		t.Errorf("node.id=0 gives node %d", s.NodeID)
 	}
-	s := load(t, "process.roles=broker", "broker.rack= r1 ", "controller.quorum.voters=1@a:9093,2@[::1]:9094,", "controller.quorum.bootstrap.servers=c:1,d:2")
+	s := load(t, "process.roles=broker", "node.id=3", "broker.rack= r1 ", "controller.quorum.voters=1@a:9093,2@[::1]:9094,", "controller.quorum.bootstrap.servers=c:1,a:9093,d:2")
 	equal(t, s.Roles, Roles{Broker: true})
-	equal(t, s.Quorum.Voters, []Voter{{1, "a", 9093}, {2, "::1", 9094}})
-	equal(t, s.Quorum.BootstrapServers, []string{"c:1", "d:2"})
+	equal(t, s.Quorum.Voters, []Voter{{2, "::1", 9094}, {1, "a", 9093}, {-1, "c", 1}, {-1, "d", 2}})
 	if s.Rack != "r1" {
 		t.Errorf("rack %q", s.Rack)
 	}

@@ -19,11 +19,11 @@ type Server struct {
 	Rack      string // empty: none
 	LogLevel  slog.Level
 
-	Listeners           []Listener
-	InterBrokerListener string   // empty: brokers talk on a peer listener of their own, at PeerPort
-	ControllerListeners []string // names; empty as above
-	PeerPort            uint16   // 0: any
-	HTTPListeners       []string // host:port; empty: none
+	Listeners           []Listener // those of the settings; PeerListener is not among them
+	InterBrokerListener string     // where brokers talk to each other: one of Listeners, or PeerListener's name
+	PeerListener        *Listener  // a listener of the brokers' own, where no Kafka setting names one; nil where one does
+	ControllerListeners []string   // names
+	HTTPListeners       []string   // host:port; empty: none
 
 	DataDirs    []string // at least one, as they were written
 	MetadataDir string
@@ -49,7 +49,7 @@ type Server struct {
 	inForce  map[string]string // what was worked out for names that nobody set
 }
 
-// Roles are the parts that the node plays. Broker is always true.
+// Roles are the parts that the node plays, at least one of them.
 type Roles struct{ Broker, Controller bool }
 
 // FsyncPolicy says when records reach the disk.
@@ -130,12 +130,13 @@ type Cluster struct {
 	MetadataVersion    int16 // that a new cluster is finalized at
 }
 
-// Quorum is who founds the cluster and how its Raft keeps time. Voters and BootstrapServers mean the same.
+// Quorum is who founds the cluster and how its Raft keeps time.
 type Quorum struct {
-	Voters           []Voter
-	BootstrapServers []string
-	ElectionTimeout  time.Duration
-	FetchTimeout     time.Duration
+	// Voters are those of controller.quorum.voters and controller.quorum.bootstrap.servers, which mean the same; sorted by
+	// address. ID is kafka.NoBroker where the setting does not tell it.
+	Voters          []Voter
+	ElectionTimeout time.Duration
+	FetchTimeout    time.Duration
 }
 
 // Offsets is about committed offsets and their topic.

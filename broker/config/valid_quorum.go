@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -8,12 +9,15 @@ import (
 	"weir/internal/kafka"
 )
 
-// Voter is one entry of controller.quorum.voters.
+// Voter is one node that founds the cluster.
 type Voter struct {
 	ID   kafka.BrokerID
 	Host string
 	Port uint16
 }
+
+// Address is what to dial.
+func (v Voter) Address() string { return net.JoinHostPort(v.Host, strconv.Itoa(int(v.Port))) }
 
 // quorumVoters is a list of id@host:port.
 type quorumVoters struct{}
