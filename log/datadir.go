@@ -110,23 +110,33 @@ func (d *dataDir) identify() error {
 		return err
 	}
 	known := err == nil
+	pending := known && m.ClusterID == ""
 	switch {
 	case !known:
 		m = MetaProperties{ClusterID: s.clusterID, NodeID: s.opts.NodeID}
+	case pending:
+		m.ClusterID = s.clusterID
 	case s.clusterID != "" && m.ClusterID != s.clusterID:
 		return kafka.Errorf(kafka.InconsistentClusterID,
 			"data directory %s belongs to cluster %s, not %s (cluster.id in its %s)", d.path, m.ClusterID, s.clusterID, metaPropertiesFile)
-	case m.NodeID != s.opts.NodeID:
-		return kafka.Errorf(kafka.InvalidConfig,
-			"data directory %s belongs to node %d, not %d (node.id in its %s)", d.path, m.NodeID, s.opts.NodeID, metaPropertiesFile)
 	}
-	if known && !m.DirectoryID.IsZero() {
+	if m.NodeID != s.opts.NodeID {
+		return d.otherNode(m)
+	}
+	if known && !m.DirectoryID.IsZero() && !pending {
 		d.id = m.DirectoryID
 		return nil
 	}
-	m.DirectoryID = kafka.NewUUID()
+	if m.DirectoryID.IsZero() {
+		m.DirectoryID = kafka.NewUUID()
+	}
 	d.id = m.DirectoryID
 	return WriteMetaProperties(s.fs, d.path, m, s.clock.Now())
+}
+
+func (d *dataDir) otherNode(m MetaProperties) error {
+	return kafka.Errorf(kafka.InvalidConfig,
+		"data directory %s belongs to node %d, not %d (node.id in its %s)", d.path, m.NodeID, d.store.opts.NodeID, metaPropertiesFile)
 }
 
 // refuseNameless refuses a directory that has logs and has lost the file that says whose they are: another one would be

@@ -19,9 +19,13 @@ const (
 	metaPropertiesVersion = 1 // on disk; 0 has broker.id instead of node.id
 )
 
+// pendingProperty stands in the file of a directory whose node has no cluster yet: it has met the others that found one
+// with it, or waits for them. They know it by the directory's id, which therefore has to outlive a crash.
+const pendingProperty = "weir.cluster.pending"
+
 // MetaProperties says which node of which cluster a data directory belongs to, and its own id among the node's (KIP-858).
 type MetaProperties struct {
-	ClusterID   string
+	ClusterID   string // empty while the node has no cluster yet
 	NodeID      kafka.BrokerID
 	DirectoryID kafka.DirectoryID // zero if none is given
 
@@ -43,7 +47,7 @@ func ReadMetaProperties(fsys vfs.FS, dir string) (MetaProperties, error) {
 		return MetaProperties{}, err
 	}
 	m := MetaProperties{NodeID: kafka.NoBroker}
-	version := int64(0)
+	version, pending := int64(0), false
 	entries, err := properties.Parse(string(content))
 	if bad := (*properties.SyntaxError)(nil); errors.As(err, &bad) {
 		return MetaProperties{}, brokenLine(path, bad.Line, "%s", bad.Reason)
@@ -60,6 +64,8 @@ func ReadMetaProperties(fsys vfs.FS, dir string) (MetaProperties, error) {
 			m.NodeID = kafka.BrokerID(id)
 		case "directory.id":
 			m.DirectoryID, err = kafka.ParseUUID(p.Value)
+		case pendingProperty:
+			pending, err = strconv.ParseBool(p.Value)
 		default:
 			m.Other = append(m.Other, Property{p.Key, p.Value})
 		}
@@ -71,7 +77,7 @@ func ReadMetaProperties(fsys vfs.FS, dir string) (MetaProperties, error) {
 	switch {
 	case version > metaPropertiesVersion:
 		return MetaProperties{}, brokenLine(path, end, "version %d is not known", version)
-	case m.ClusterID == "":
+	case m.ClusterID == "" && !pending:
 		return MetaProperties{}, brokenLine(path, end, "cluster.id is missing")
 	case m.NodeID < 0:
 		return MetaProperties{}, brokenLine(path, end, "node.id is missing")
@@ -86,6 +92,9 @@ func WriteMetaProperties(fsys vfs.FS, dir string, m MetaProperties, now time.Tim
 		{"directory.id", m.DirectoryID.String()},
 		{"version", strconv.Itoa(metaPropertiesVersion)},
 		{"cluster.id", m.ClusterID},
+	}
+	if m.ClusterID == "" {
+		entries[3] = Property{pendingProperty, "true"}
 	}
 	if m.DirectoryID.IsZero() {
 		entries = append(entries[:1], entries[2:]...)

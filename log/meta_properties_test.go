@@ -38,6 +38,7 @@ func TestMetaPropertiesOfOthers(t *testing.T) {
 		"version=1\nnode.id=2\ncluster.id=c\\\\\nz=1\ny=a=b \n":     "{c\\ 2 AAAAAAAAAAAAAAAAAAAAAA [{z 1} {y a=b }]}",
 		"version=1\nnode.id=2\ncluster.id=c\n=empty\na\\ b\\==\\ c": "{c 2 AAAAAAAAAAAAAAAAAAAAAA [{ empty} {a b=  c}]}",
 		"version=1\ncluster.id=c\n":                                 "line 3: node.id is missing",
+		"weir.cluster.pending=true\nnode.id=2":                      "{ 2 AAAAAAAAAAAAAAAAAAAAAA []}",
 		"version=1\nnode.id=2\n":                                    "line 3: cluster.id is missing",
 		"version=2\nnode.id=2\ncluster.id=c":                        "line 3: version 2 is not known",
 		"version=1\nnode.id=-2\ncluster.id=c":                       `line 2: node.id: "-2" is not a number of 31 bits`,

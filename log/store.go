@@ -32,6 +32,10 @@ type StoreOptions struct {
 	MetadataDir string      // metadata.log.dir; "" for the first of Dirs
 	NodeID      kafka.BrokerID
 	ClusterID   string // "" for what the directories say, or a new one
+	// Found is asked, where there is no metadata log yet, for the id of the cluster that the node founds or joins. It is
+	// given the metadata directory's id, which is durable by then, and the cluster's where that is known. It may take as
+	// long as the other nodes need; nil stands for a node that is alone.
+	Found func(metadata kafka.DirectoryID, clusterID string) (string, error)
 
 	FsyncPolicy   FsyncPolicy // "" for FsyncBackground
 	FsyncFileOnly bool        // never syncfs, where others write much to the same file system

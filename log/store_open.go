@@ -188,6 +188,9 @@ func (s *Store) identifyDirs() error {
 			}
 		}
 	}
+	if err := s.found(); err != nil {
+		return err
+	}
 	if s.clusterID == "" {
 		s.clusterID = kafka.NewUUID().String()
 	}
@@ -212,6 +215,34 @@ func (s *Store) identifyDirs() error {
 		ids[d.id] = d.path
 	}
 	return nil
+}
+
+// found has the cluster's id settled where this node has no metadata log yet.
+func (s *Store) found() error {
+	d := s.metadata
+	if s.opts.Found == nil || d.failure() != nil {
+		return nil
+	}
+	if _, err := s.fs.Stat(d.pathOf(filepath.Join(metadataLogDir, raftStateFile))); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	m, err := ReadMetaProperties(s.fs, d.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		m = MetaProperties{NodeID: s.opts.NodeID}
+	case err != nil:
+		return err
+	case m.NodeID != s.opts.NodeID:
+		return d.otherNode(m)
+	}
+	if m.DirectoryID.IsZero() {
+		m.DirectoryID = kafka.NewUUID()
+		if err := WriteMetaProperties(s.fs, d.path, m, s.clock.Now()); err != nil {
+			return err
+		}
+	}
+	s.clusterID, err = s.opts.Found(m.DirectoryID, s.clusterID)
+	return err
 }
 
 // foundLog is a partition's directory.
