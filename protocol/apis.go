@@ -42,6 +42,7 @@ type API struct {
 	Listeners Listeners
 
 	newRequest func() kmsg.Request
+	check      func(kmsg.Request) error // whether a request that was decoded may come here; nil for any
 	// firstFlexible is the first version with tagged fields (KIP-482); above Max where there is none.
 	firstFlexible int16
 }
@@ -81,6 +82,7 @@ var apis = table([]API{
 	{Key: 61, Name: "DescribeProducers", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeProducersRequest]},
 	{Key: 74, Name: "ListConfigResources", Min: 0, Max: 1, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListConfigResourcesRequest]},
 	{Key: 75, Name: "DescribeTopicPartitions", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeTopicPartitionsRequest]},
+	peerAPI,
 })
 
 const (
@@ -133,6 +135,9 @@ func APIs(on Listeners) iter.Seq[*API] {
 
 // Lookup finds the row of a key; nil where it is not served on that kind of listener.
 func Lookup(key int16, on Listeners) *API {
+	if key == PeerKey && on == ClientListener {
+		return discoverAPI
+	}
 	i, ok := slices.BinarySearchFunc(apis, key, func(a API, key int16) int { return int(a.Key) - int(key) })
 	if !ok || apis[i].Listeners&on == 0 {
 		return nil

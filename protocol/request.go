@@ -31,6 +31,11 @@ func (a *API) Decode(r kmsg.Request, body []byte) error {
 	if err != nil { // kmsg has one error only, whose text speaks of responses
 		return &DecodeError{API: a, Version: r.GetVersion(), Size: len(body), Err: errShortBody}
 	}
+	if a.check != nil {
+		if err := a.check(r); err != nil {
+			return &DecodeError{API: a, Version: r.GetVersion(), Size: len(body), Err: err}
+		}
+	}
 	// Other strings have two bytes for their length, and smaller bodies no room.
 	if len(body) > maxString && r.IsFlexible() && hasLongString(reflect.ValueOf(r)) {
 		return &DecodeError{API: a, Version: r.GetVersion(), Size: len(body), Err: errLongString}
