@@ -44,6 +44,7 @@ var layering = map[string]layer{
 	"internal/deferred":   {level: 0},
 	"internal/invariant":  {level: 0},
 	"internal/metrics":    {level: 0},
+	"internal/mutant":     {level: 0},
 	"internal/scripttest": {level: 0},
 	"internal/properties": {level: 0},
 	"internal/vfs":        {level: 0, external: []string{sys}},
