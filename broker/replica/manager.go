@@ -23,13 +23,26 @@ type Logs interface {
 	Logs() []*log.Log
 }
 
-// Options are what a Manager works on. All fields are required.
+// FollowerSet fetches for the partitions that this broker follows. Manager.Apply is its only caller.
+type FollowerSet interface {
+	// Follow has p fetched from its leader, beginning at its log's end, whatever was under way for an earlier epoch. It is
+	// called after p.followLocked, once p is what Manager.Partition finds, for every change of the registration: again for
+	// the same p and epoch it changes nothing.
+	Follow(p *Partition, leader kafka.BrokerID, epoch kafka.LeaderEpoch)
+	// Unfollow ends that; it does nothing for what is not followed. It is called before this broker begins to lead the
+	// partition or deletes its log. What was fetched before may still arrive: it is refused under the partition's lock, where
+	// the partition no longer follows in the epoch that it was asked for in.
+	Unfollow(tp kafka.TopicPartition)
+}
+
+// Options are what a Manager works on. All fields are required but Followers: without it nothing is fetched.
 type Options struct {
 	Self        kafka.BrokerID
 	Logs        Logs
 	FsyncPolicy log.FsyncPolicy
 	// TopicConfig gives what is in force for a topic in an image.
 	TopicConfig func(img *metadata.Image, topic string) *TopicConfig
+	Followers   FollowerSet
 	Logger      *slog.Logger
 }
 
@@ -80,6 +93,7 @@ func (m *Manager) All() []*Partition {
 func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 	local := delta.Local(m.Self)
 	if !local.Empty() {
+		m.unfollow(local)
 		old := m.view.Load()
 		next := &view{partitions: maps.Clone(old.partitions), offline: maps.Clone(old.offline)}
 		if next.partitions == nil {
@@ -92,8 +106,35 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 			m.assign(next, p, img)
 		}
 		m.view.Store(next)
+		m.follow(local.Followers)
 	}
 	m.configure(delta, img)
+}
+
+// unfollow ends the fetching for what is deleted, and for what this broker leads from here on.
+func (m *Manager) unfollow(local metadata.LocalDelta) {
+	if m.Followers == nil {
+		return
+	}
+	for _, p := range slices.Concat(local.Deleted, local.Leaders) {
+		m.Followers.Unfollow(p.TopicPartition)
+	}
+}
+
+// follow tells who is to be fetched from. A leader's epoch is new whenever the leader is.
+func (m *Manager) follow(followers []metadata.LocalPartition) {
+	if m.Followers == nil {
+		return
+	}
+	for _, p := range followers {
+		partition := m.Partition(p.TopicPartition)
+		switch {
+		case partition == nil || p.Registration.Leader == kafka.NoBroker:
+			m.Followers.Unfollow(p.TopicPartition)
+		default:
+			m.Followers.Follow(partition, p.Registration.Leader, p.Registration.LeaderEpoch)
+		}
+	}
 }
 
 // remove deletes a replica on positive evidence: a record that removed the topic, or moved the replica away (R33).

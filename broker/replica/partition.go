@@ -43,6 +43,7 @@ type Partition struct {
 		sync.Mutex
 		registration metadata.PartitionRegistration
 		tracker      *tracker.Leader // nil while not leader
+		following    following       // zero while leader
 		byHW         deferred.Queue[ack]
 		byDurable    deferred.Queue[ack]
 		waiters      map[*Waiter]struct{}
@@ -109,6 +110,7 @@ func (p *Partition) apply(r metadata.PartitionRegistration) error {
 	var err error
 	if r.Leader != p.self {
 		due = p.resignLocked()
+		p.followLocked(r)
 	} else if current := p.leadership.Load(); current != nil && current.epoch == r.LeaderEpoch {
 		p.mu.tracker.SetISR(r.ISR, p.minISRLocked())
 		due = p.advanceLocked()
@@ -140,6 +142,7 @@ func (p *Partition) leadLocked(r metadata.PartitionRegistration) (due, error) {
 			return p.resignLocked(), err
 		}
 	}
+	p.mu.following = following{}
 	p.mu.tracker = tracker.NewLeader(p.self, r.ISR, p.minISRLocked(), p.countedEnd(), p.log.HighWatermark())
 	p.leadership.Store(&leadership{epoch: r.LeaderEpoch, epochStart: end})
 	due := p.advanceLocked()
@@ -160,6 +163,7 @@ func (p *Partition) close() {
 	p.mu.Lock()
 	p.mu.registration.Leader = kafka.NoBroker
 	due := p.resignLocked()
+	p.mu.following = following{}
 	p.mu.Unlock()
 	due.release()
 }
