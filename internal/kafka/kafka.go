@@ -52,6 +52,18 @@ var UnassignedDirectory DirectoryID
 // String gives the 22-letter form.
 func (u UUID) String() string { return base64.RawURLEncoding.EncodeToString(u[:]) }
 
+// MarshalText gives the 22-letter form.
+func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads what ParseUUID does.
+func (u *UUID) UnmarshalText(text []byte) error {
+	id, err := ParseUUID(string(text))
+	if err == nil {
+		*u = id
+	}
+	return err
+}
+
 // IsZero reports whether u is the zero id, which names nothing.
 func (u UUID) IsZero() bool { return u == UUID{} }
 

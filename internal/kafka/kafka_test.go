@@ -1,9 +1,11 @@
 package kafka
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -44,6 +46,26 @@ func TestUUIDText(t *testing.T) {
 		if _, err := ParseUUID(s); err == nil {
 			t.Errorf("%q was taken for an id", s)
 		}
+	}
+}
+
+func TestUUIDInJSON(t *testing.T) {
+	type ids struct {
+		One  UUID
+		Many []UUID
+	}
+	want := ids{NewUUID(), []UUID{{}, MetadataTopicID}}
+	text, err := json.Marshal(want)
+	if err != nil || !strings.Contains(string(text), `"One":"`+want.One.String()+`"`) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	var got ids
+	if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s became %+v, %v", text, got, err)
+	}
+	got.One = want.One
+	if err := json.Unmarshal([]byte(`{"One":"AAAA"}`), &got); err == nil || got.One != want.One {
+		t.Fatalf("AAAA became %v, %v", got.One, err)
 	}
 }
 
