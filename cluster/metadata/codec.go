@@ -14,7 +14,10 @@ func appendVarint(dst []byte, v int64) []byte {
 	return binary.AppendUvarint(dst, uint64(v<<1)^uint64(v>>63))
 }
 
+// appendString writes what is not UTF-8 as Java reads it, with U+FFFD for each such byte: clients may name and set what they
+// like, and what is written must be readable for ever.
 func appendString(dst []byte, s string) []byte {
+	s = readable(s)
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
 	return append(dst, s...)
 }
@@ -23,8 +26,16 @@ func appendNullable(dst []byte, s *string) []byte {
 	if s == nil {
 		return append(dst, 0)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(*s))+1)
-	return append(dst, *s...)
+	text := readable(*s)
+	dst = binary.AppendUvarint(dst, uint64(len(text))+1)
+	return append(dst, text...)
+}
+
+func readable(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
 }
 
 func appendBool(dst []byte, b bool) []byte {

@@ -68,7 +68,7 @@ func (e *editor) finish() (*Image, *Delta) {
 func (d *Delta) addTopicChange(before, after *Topic, candidates []int32) {
 	c := TopicChange{Old: before, New: after}
 	for _, p := range candidates {
-		if old := before.Partition(p); old == nil || !old.equal(after.Partition(p)) {
+		if old := before.Partition(p); old == nil || !old.Equal(after.Partition(p)) {
 			c.Partitions = append(c.Partitions, p)
 		}
 	}

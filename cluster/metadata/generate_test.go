@@ -70,6 +70,7 @@ func (g *generator) record(t *rapid.T, img *Image) Record {
 	case kind == kindQuorumMember:
 		return QuorumMemberRecord{QuorumMember{
 			RaftID: rapid.Uint64Range(1, 4).Draw(t, "raft"), Node: kafka.BrokerID(rapid.Int32Range(0, 5).Draw(t, "node")), Directory: drawUUID(t, "directory"),
+			Host: rapid.SampledFrom([]string{"", "h1", "::1"}).Draw(t, "host"), Port: rapid.SampledFrom([]uint16{0, 9093}).Draw(t, "port"),
 		}}
 	case kind == kindTopic:
 		name := fmt.Sprintf("t%d.x", rapid.IntRange(0, 20).Draw(t, "name"))

@@ -102,7 +102,6 @@ func (ConfigRecord) Kind() int           { return kindConfig }
 func (ProducerIDsRecord) Kind() int      { return kindProducerIDs }
 
 func (FormatRecord) Version() int           { return 0 }
-func (QuorumMemberRecord) Version() int     { return 0 }
 func (TopicRecord) Version() int            { return 0 }
 func (RemoveTopicRecord) Version() int      { return 0 }
 func (PartitionRecord) Version() int        { return 0 }
@@ -112,6 +111,14 @@ func (UnregisterBrokerRecord) Version() int { return 0 }
 func (ConfigRecord) Version() int           { return 0 }
 func (ProducerIDsRecord) Version() int      { return 0 }
 
+// Version of a member without an address is 0: that is what nodes that are alone write.
+func (r QuorumMemberRecord) Version() int {
+	if r.Member.Host == "" && r.Member.Port == 0 {
+		return 0
+	}
+	return 1
+}
+
 func (r FormatRecord) appendBody(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.FormatVersion))
 	return appendString(dst, r.ClusterID)
@@ -120,7 +127,12 @@ func (r FormatRecord) appendBody(dst []byte) []byte {
 func (r QuorumMemberRecord) appendBody(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, r.Member.RaftID)
 	dst = appendVarint(dst, int64(r.Member.Node))
-	return append(dst, r.Member.Directory[:]...)
+	dst = append(dst, r.Member.Directory[:]...)
+	if r.Version() == 0 {
+		return dst
+	}
+	dst = appendString(dst, r.Member.Host)
+	return binary.AppendUvarint(dst, uint64(r.Member.Port))
 }
 
 func (r TopicRecord) appendBody(dst []byte) []byte {
@@ -185,7 +197,7 @@ func (r ProducerIDsRecord) appendBody(dst []byte) []byte { return appendVarint(d
 
 // decodeRecord decodes the body of one record; ok is false where kind or version is unknown.
 func decodeRecord(kind, version uint64, body []byte) (r Record, ok bool, err error) {
-	if version != 0 { // there is no second version of any kind yet
+	if version > newestVersion(kind) {
 		return nil, false, nil
 	}
 	d := decoder{b: body}
@@ -193,7 +205,7 @@ func decodeRecord(kind, version uint64, body []byte) (r Record, ok bool, err err
 	case kindFormat:
 		r = FormatRecord{FormatVersion: int(d.bounded(math.MaxInt16)), ClusterID: d.string()}
 	case kindQuorumMember:
-		r = QuorumMemberRecord{QuorumMember{RaftID: d.uint64(), Node: kafka.BrokerID(d.int32()), Directory: d.uuid()}}
+		r = d.quorumMember(version)
 	case kindTopic:
 		r = TopicRecord{ID: d.uuid(), Name: d.string()}
 	case kindRemoveTopic:
@@ -214,6 +226,25 @@ func decodeRecord(kind, version uint64, body []byte) (r Record, ok bool, err err
 		return nil, false, nil
 	}
 	return r, true, d.end()
+}
+
+func newestVersion(kind uint64) uint64 {
+	if kind == kindQuorumMember {
+		return 1
+	}
+	return 0
+}
+
+func (d *decoder) quorumMember(version uint64) QuorumMemberRecord {
+	r := QuorumMemberRecord{QuorumMember{RaftID: d.uint64(), Node: kafka.BrokerID(d.int32()), Directory: d.uuid()}}
+	if version == 0 {
+		return r
+	}
+	r.Member.Host, r.Member.Port = d.string(), uint16(d.bounded(math.MaxUint16))
+	if r.Version() == 0 {
+		d.fail(errRange) // without an address it is version 0
+	}
+	return r
 }
 
 func (d *decoder) partition() PartitionRecord {

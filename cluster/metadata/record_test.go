@@ -25,6 +25,7 @@ func every() []Record {
 	return []Record{
 		FormatRecord{1, "4L6g3nShT-eMCtK--X86sw"},
 		QuorumMemberRecord{QuorumMember{RaftID: 0x0102030405060708, Node: 1, Directory: id(1)}},
+		QuorumMemberRecord{QuorumMember{RaftID: 0x0102030405060708, Node: 1, Directory: id(1), Host: "node-1", Port: 65535}},
 		TopicRecord{id(2), "orders"},
 		RemoveTopicRecord{id(2)},
 		PartitionRecord{id(2), 3, PartitionRegistration{
@@ -107,6 +108,7 @@ func TestUnknownKindsAndVersionsAreNamed(t *testing.T) {
 	}{
 		{"kind", []byte{0, 1, 99, 0, 2, 'x', 'y'}, UnknownRecordError{99, 0}},
 		{"version", []byte{0, 1, kindTopic, 3, 0}, UnknownRecordError{kindTopic, 3}},
+		{"version of a member", []byte{0, 1, kindQuorumMember, 2, 0}, UnknownRecordError{kindQuorumMember, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := Apply(formatted(t), 1, 1, c.entry)
@@ -139,6 +141,7 @@ func TestCorruptEntries(t *testing.T) {
 		"bool":                 {0, 1, kindBrokerChange, 0, 4, 2, 2, 2, 0},
 		"not UTF-8":            {0, 1, kindFormat, 0, 3, 1, 1, 0xff},
 		"empty rack":           {0, 1, kindRegisterBroker, 0, 23, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0},
+		"empty address":        append([]byte{0, 1, kindQuorumMember, 1, 27}, make([]byte, 27)...),
 		"node id of 33 bits":   {0, 1, kindUnregisterBroker, 0, 6, 0x80, 0x80, 0x80, 0x80, 0x20, 0},
 		"directories mismatch": AppendEntry(nil, 0, []Record{PartitionRecord{PartitionRegistration: PartitionRegistration{Directories: make([]kafka.UUID, 1)}}}),
 	} {
@@ -146,6 +149,18 @@ func TestCorruptEntries(t *testing.T) {
 		if _, _, err := decodeAll(entry); !errors.As(err, &corrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What clients named and set is read again, whatever bytes it was made of.
+func TestWhatIsWrittenIsText(t *testing.T) {
+	value := "\xc3\x28"
+	_, got, err := decodeAll(AppendEntry(nil, 0, []Record{ConfigRecord{ConfigResource{BrokerResource, ""}, "a\xffb", &value}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := got[0].(ConfigRecord); c.Key != "a\uFFFDb" || *c.Value != "\uFFFD(" {
+		t.Fatalf("%q=%q", c.Key, *c.Value)
 	}
 }
 

@@ -120,7 +120,8 @@ func (p *PartitionRegistration) Directory(id kafka.BrokerID) kafka.DirectoryID {
 	return kafka.UnassignedDirectory
 }
 
-func (p *PartitionRegistration) equal(q *PartitionRegistration) bool {
+// Equal reports whether two registrations say the same.
+func (p *PartitionRegistration) Equal(q *PartitionRegistration) bool {
 	return slices.Equal(p.Replicas, q.Replicas) && slices.Equal(p.ISR, q.ISR) && slices.Equal(p.ELR, q.ELR) && slices.Equal(p.LastKnownELR, q.LastKnownELR) &&
 		slices.Equal(p.Adding, q.Adding) && slices.Equal(p.Removing, q.Removing) && p.Leader == q.Leader && p.LeaderEpoch == q.LeaderEpoch &&
 		p.PartitionEpoch == q.PartitionEpoch && p.RecoveryState == q.RecoveryState && slices.Equal(p.Directories, q.Directories)
