@@ -24,6 +24,8 @@ type Options struct {
 	LogFile string   // appended to
 	Args    []string // more arguments to `weir serve`
 	Env     []string // more of the environment, "NAME=value"
+
+	Namespace string // network namespace to run in; "" for this process's own
 }
 
 // Process is a running broker.
@@ -58,7 +60,11 @@ func Launch(o Options) (*Process, error) {
 		listen = "127.0.0.1:0"
 	}
 	p := &Process{exited: make(chan struct{})}
-	p.cmd = exec.Command(o.Binary, append([]string{"serve", "--listen", listen, "--data-dir", o.DataDir, "--ports-file", portsFile}, o.Args...)...)
+	command := append([]string{o.Binary, "serve", "--listen", listen, "--data-dir", o.DataDir, "--ports-file", portsFile}, o.Args...)
+	if o.Namespace != "" {
+		command = append([]string{"ip", "netns", "exec", o.Namespace}, command...) // it becomes the broker, with the same pid
+	}
+	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = logFile, logFile
 	p.cmd.Env = append(plainEnvironment(), o.Env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -158,6 +164,25 @@ func (p *Process) Stop() error {
 		return fmt.Errorf("the broker did not stop cleanly: %w", p.err)
 	}
 	return nil
+}
+
+// Resume lets a stopped process (SIGSTOP) go on.
+func (p *Process) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// CPU returns the processor time that a process has used, by the system's clock ticks of 10 ms.
+func CPU(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // RSS returns the resident memory in bytes.

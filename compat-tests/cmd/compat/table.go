@@ -43,9 +43,9 @@ const otherCases = "other cases"
 
 // table counts cases by suite and check.
 type table struct {
-	suites    map[string]tally
-	cells     map[string]map[string]tally // suite → check
-	baselines []string                    // what suites of others say of themselves
+	suites  map[string]tally
+	cells   map[string]map[string]tally // suite → check
+	remarks []string                    // what suites of others say of themselves
 }
 
 func newTable() table {
@@ -71,10 +71,13 @@ func (t *table) add(name, action string) {
 	}
 }
 
-// addOutput keeps the line in which a suite of others' tests is compared with its baseline.
+// addOutput keeps the lines that are to be read below the table: how a suite of others' tests compares with its baseline,
+// and what was measured while nodes failed.
 func (t *table) addOutput(suite, line string) {
-	if _, said, ok := strings.Cut(line, ": baseline: "); ok {
-		t.baselines = append(t.baselines, fmt.Sprintf("%s: %s", suite, strings.TrimSpace(said)))
+	for _, mark := range []string{": baseline: ", ": figure: "} {
+		if _, said, ok := strings.Cut(line, mark); ok {
+			t.remarks = append(t.remarks, fmt.Sprintf("%s: %s", suite, strings.TrimSpace(said)))
+		}
 	}
 }
 
@@ -96,7 +99,7 @@ func wordsOf(test string) string {
 	return strings.ToLower(spaced)
 }
 
-// print shows the checks of the clients that ran, a line for each of the other suites, and the baselines.
+// print shows the checks of the clients that ran, a line for each of the other suites, and the remarks.
 func (t *table) print(w io.Writer) {
 	columns := slices.DeleteFunc(slices.Clone(clients), func(c string) bool { return t.cells[c] == nil })
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -113,7 +116,7 @@ func (t *table) print(w io.Writer) {
 		fmt.Fprintf(out, "%s\t%d\t%d\t%d\n", suite, s.passed, s.failed, s.skipped)
 	}
 	out.Flush() // to a terminal or a test's buffer
-	for _, line := range t.baselines {
+	for _, line := range t.remarks {
 		fmt.Fprintf(w, "\n%s\n", line)
 	}
 	fmt.Fprintln(w)
