@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"weir/compat-tests/golden"
 	"weir/compat-tests/harness"
 )
 
@@ -44,6 +39,9 @@ func measureGroups(binary string) error {
 		if err := measureMembers(address, ", WEIR_COMPAT_BOOTSTRAP"); err != nil {
 			return err
 		}
+	}
+	if err := withBroker(options("0"), func(_ time.Time, p *harness.Process, _ *kgo.Client) error { return measureIdle(p) }); err != nil {
+		return err
 	}
 	return measureOffsets(options("0"))
 }
@@ -75,12 +73,15 @@ func measureMembers(address, where string) error {
 		polls = append(polls, took)
 	}
 	row("first record of a new group, ms"+where, column(polls, ms))
-	took, err := joinAll(ctx, address, topic+"-members")
+	start := time.Now()
+	conns, err := dial(address, groupMembers)
 	if err != nil {
 		return err
 	}
-	row(fmt.Sprintf("%d members of one group join and are stable, ms%s", groupMembers, where), []float64{ms(took)})
-	return nil
+	return newCrowd(topic+"-members", sparse).join(ctx, address, conns, func() error {
+		row(fmt.Sprintf("%d members of one group join and are stable, ms%s", groupMembers, where), []float64{ms(time.Since(start))})
+		return nil
+	})
 }
 
 // firstPoll is what an application waits for when it starts: from nothing to its first record.
@@ -101,97 +102,6 @@ func firstPoll(ctx context.Context, address, topic, group string) (time.Duration
 			return time.Since(start), nil
 		}
 	}
-}
-
-// joinAll has members join one group, each on a connection of its own, and returns when the group is stable with all.
-func joinAll(ctx context.Context, address, group string) (time.Duration, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	admin, err := kadm.NewOptClient(kgo.SeedBrokers(address), kgo.DisableClientMetrics())
-	if err != nil {
-		return 0, err
-	}
-	defer admin.Close()
-	start := time.Now()
-	var members sync.WaitGroup
-	for range groupMembers {
-		members.Go(func() {
-			if err := beMember(ctx, address, group); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	defer members.Wait()
-	defer cancel(nil)
-	for {
-		described, err := admin.DescribeGroups(ctx, group)
-		if err != nil {
-			return 0, errors.Join(err, context.Cause(ctx))
-		}
-		if g := described[group]; g.State == "Stable" && len(g.Members) == groupMembers {
-			return time.Since(start), nil
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// beMember joins, again after each rebalance, until it is told to stop.
-func beMember(ctx context.Context, address, group string) error {
-	conn, err := golden.Dial(address)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	join := kmsg.NewPtrJoinGroupRequest()
-	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = group, "consumer", 60_000, 60_000
-	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "measure", Metadata: make([]byte, 100)}}
-	for ctx.Err() == nil {
-		response, err := conn.Request(join, 9)
-		if err != nil {
-			return err
-		}
-		joined := response.(*kmsg.JoinGroupResponse)
-		join.MemberID = joined.MemberID
-		switch err := kerr.ErrorForCode(joined.ErrorCode); {
-		case err == nil:
-			if err := follow(ctx, conn, joined, group); err != nil {
-				return err
-			}
-		case errors.Is(err, kerr.MemberIDRequired):
-		case kerr.IsRetriable(err), errors.Is(err, kerr.RebalanceInProgress):
-			time.Sleep(10 * time.Millisecond) // the coordinator may be new
-		default:
-			return err
-		}
-	}
-	return nil
-}
-
-// follow synchronizes and sends heartbeats until the group rebalances.
-func follow(ctx context.Context, conn *golden.Conn, joined *kmsg.JoinGroupResponse, group string) error {
-	sync := kmsg.NewPtrSyncGroupRequest()
-	sync.Group, sync.Generation, sync.MemberID, sync.ProtocolType, sync.Protocol = group, joined.Generation, joined.MemberID, joined.ProtocolType, joined.Protocol
-	for _, m := range joined.Members { // for the leader only
-		sync.GroupAssignment = append(sync.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: m.MemberID, MemberAssignment: make([]byte, 100)})
-	}
-	response, err := conn.Request(sync, 5)
-	if err != nil {
-		return err
-	}
-	code := response.(*kmsg.SyncGroupResponse).ErrorCode
-	for ; code == 0 && ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
-		beat := kmsg.NewPtrHeartbeatRequest()
-		beat.Group, beat.Generation, beat.MemberID = group, joined.Generation, joined.MemberID
-		response, err := conn.Request(beat, 4)
-		if err != nil {
-			return err
-		}
-		code = response.(*kmsg.HeartbeatResponse).ErrorCode
-	}
-	if err := kerr.ErrorForCode(code); err != nil && !errors.Is(err, kerr.RebalanceInProgress) {
-		return err
-	}
-	return nil
 }
 
 const (

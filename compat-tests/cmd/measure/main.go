@@ -1,6 +1,7 @@
-// Command measure prints how fast the weir binary starts, how much memory it takes, and how long groups take: a thousand
-// members of one, the first record of a new one, committed offsets after a start. It asserts nothing: figures of a loaded
-// machine are lower bounds. The groups of another broker are measured beside it where WEIR_COMPAT_BOOTSTRAP names one.
+// Command measure prints how fast the weir binary starts, how much memory it takes, how long groups take (a thousand members
+// of one, the first record of a new one, committed offsets after a start), and what members take that are idle. It asserts
+// nothing: figures of a loaded machine are lower bounds. How fast the groups of another broker are is measured beside it
+// where WEIR_COMPAT_BOOTSTRAP names one.
 //
 //	measure [-n STARTS]
 package main
