@@ -1,9 +1,12 @@
 package coordinator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"weir/internal/clock"
@@ -21,11 +24,14 @@ type actor struct {
 	shard    Shard
 	inbox    []any // taken out of the mailbox; before read it has been handled
 	read     int
-	current  *Call              // is being given to the shard
-	held     map[*Call]struct{} // the shard answers them later
-	outcomes []Outcome          // to be given to the shard
+	current  *Call            // is being given to the shard
+	held     map[*Call]uint64 // the shard answers them later; the number tells their order
+	holds    uint64
+	outcomes []Outcome // to be given to the shard
 	timers   timers
 	appends  appends
+	loaded   bool // this life is past its beginning
+	ended    bool // it was the last one; only where it is stepped
 
 	alarm   clock.Timer // wakes the actor at alarmAt; nil where none is set
 	alarmAt time.Time
@@ -55,33 +61,49 @@ func (a *actor) submit(c *Call) {
 func (a *actor) run() {
 	defer a.runtime.running.Done()
 	for again := true; again; {
-		err := a.live()
-		a.logEnd(err)
-		again = errors.Is(err, errStartOver)
-		if again {
-			a.mailbox.set(loading)
-		} else {
-			a.mailbox.set(over)
+		err := a.caught(a.begin)
+		for err == nil {
+			if err = a.caught(a.turn); err == nil {
+				a.sleep()
+			}
 		}
-		a.answerAll()
+		again = a.end(err)
 	}
 	a.silence()
 }
 
-// live is one life: loading, then whatever comes. The error says why it ended.
-func (a *actor) live() (err error) {
-	a.held, a.timers, a.outcomes = make(map[*Call]struct{}), timers{}, nil
-	a.appends.begin(a.runtime.Codec)
-	loaded := false
+// end ends a life, for the reason of err, and reports whether there is another one.
+func (a *actor) end(err error) (again bool) {
+	a.logEnd(err)
+	a.loaded = false
+	again = errors.Is(err, errStartOver)
+	if again {
+		a.mailbox.set(loading)
+	} else {
+		a.mailbox.set(over)
+	}
+	a.answerAll()
+	return again
+}
+
+// caught turns a panic of f, of which the caller is told, into the end of a life. One that was loaded begins anew.
+func (a *actor) caught(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			if loaded {
+			if a.loaded {
 				err = fmt.Errorf("%w: %w", errStartOver, err)
 			}
 			a.answerCurrent(errUnexpected)
 		}
 	}()
+	return f()
+}
+
+// begin is the beginning of a life: loading. After it come turns, until one of them says why the life ends.
+func (a *actor) begin() error {
+	a.held, a.timers, a.outcomes = make(map[*Call]uint64), timers{}, nil
+	a.appends.begin(a.runtime.Codec)
 	if err := a.load(); err != nil {
 		return err
 	}
@@ -91,14 +113,9 @@ func (a *actor) live() (err error) {
 	if err := a.settleAll(); err != nil {
 		return err
 	}
-	loaded = true
+	a.loaded = true
 	a.mailbox.set(active)
-	for {
-		if err := a.turn(); err != nil {
-			return err
-		}
-		a.sleep()
-	}
+	return nil
 }
 
 // turn handles all that has come: first what others said, so that a heartbeat that is there counts, then the timers. Those
@@ -164,14 +181,20 @@ func (a *actor) give(in Input) error {
 	return a.add(&out)
 }
 
-// sleep waits until something is in the mailbox, a timer is due or an append has waited too long.
-func (a *actor) sleep() {
-	at, ok := a.timers.next()
+// next is when a turn is due even if nothing comes.
+func (a *actor) next() (at time.Time, ok bool) {
+	at, ok = a.timers.next()
 	if len(a.appends.waiting) > 0 {
 		if deadline := a.appends.waiting[0].deadline; !ok || deadline.Before(at) {
 			at, ok = deadline, true
 		}
 	}
+	return at, ok
+}
+
+// sleep waits until something is in the mailbox, a timer is due or an append has waited too long.
+func (a *actor) sleep() {
+	at, ok := a.next()
 	if !ok {
 		a.silence()
 		<-a.mailbox.wake
@@ -199,7 +222,7 @@ func (a *actor) silence() {
 // the next life.
 func (a *actor) answerAll() {
 	a.answerCurrent(errNotCoordinator)
-	for c := range a.held {
+	for _, c := range slices.SortedFunc(maps.Keys(a.held), func(x, y *Call) int { return cmp.Compare(a.held[x], a.held[y]) }) {
 		c.Done(nil, errNotCoordinator)
 	}
 	a.appends.abandon(errNotCoordinator)

@@ -68,7 +68,8 @@ func (a *actor) add(out *Output) error {
 		s.open.replies = append(s.open.replies, r)
 	}
 	if a.current != nil {
-		a.held[a.current] = struct{}{}
+		a.holds++
+		a.held[a.current] = a.holds
 		a.current = nil
 	}
 	for _, r := range out.Records {

@@ -31,7 +31,8 @@
 // One goroutine for each owned partition (actor.run), started by Elect, ended by Resign and awaited by Close; while nothing
 // happens it sleeps without a timer, unless the shard has set one. It alone calls the shard. Others speak to it through
 // its mailbox: callers of Submit, Resign and Each, and whoever finds out that an append is committed. Calls are answered
-// (Call.Done) by the actor, or by the caller of Submit where they are refused.
+// (Call.Done) by the actor, or by the caller of Submit where they are refused. A Runtime that is Stepped has no goroutines:
+// Step does in its caller's what they would do.
 //
 // Locks: Runtime's, then a mailbox's. Neither is held across a call to anything else, but for Partition.Offsets, which waits
 // for nothing.

@@ -64,6 +64,13 @@ func (m *mailbox) take(used []any) (items []any, isOver bool) {
 	return items, m.mu.state == over
 }
 
+// waits reports whether there is something to take, or to take note of.
+func (m *mailbox) waits() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.mu.items) > 0 || m.mu.state == over
+}
+
 // set changes the state, but never from over to another.
 func (m *mailbox) set(s state) {
 	m.mu.Lock()

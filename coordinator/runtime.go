@@ -14,7 +14,7 @@ import (
 	"weir/protocol/batch"
 )
 
-// Options are what a Runtime works on. All fields are required; the zero Codec is none.
+// Options are what a Runtime works on. All fields but Stepped are required; the zero Codec is none.
 type Options struct {
 	Topic         string
 	New           func() Shard // makes the empty shard of a partition; called by several goroutines
@@ -23,6 +23,8 @@ type Options struct {
 	Clock         clock.Clock
 	Logger        *slog.Logger
 	Metrics       *metrics.Registry
+	// Stepped has actors do nothing by themselves: Runtime.Step drives them.
+	Stepped bool
 }
 
 // Runtime runs the shards of one coordinator's topic on one broker. It is safe for concurrent use.
@@ -35,7 +37,8 @@ type Runtime struct {
 	mu struct {
 		sync.RWMutex
 		actors     map[int32]*actor
-		partitions int32 // of the topic; 0 while it does not exist
+		ending     []*actor // that are stepped, and have not noticed that they are over
+		partitions int32    // of the topic; 0 while it does not exist
 		closed     bool
 	}
 }
@@ -67,13 +70,23 @@ func (r *Runtime) Elect(partition int32, epoch kafka.LeaderEpoch, p Partition) {
 		return
 	}
 	if old != nil {
-		old.mailbox.set(over)
+		r.endLocked(old)
 	}
 	a := newActor(r, kafka.TopicPartition{Topic: r.Topic, Partition: partition}, epoch, p)
 	r.mu.actors[partition] = a
 	r.metrics.owned.Set(int64(len(r.mu.actors)))
-	r.running.Add(1)
-	go a.run()
+	if !r.Stepped {
+		r.running.Add(1)
+		go a.run()
+	}
+}
+
+// endLocked tells an actor that it is over. One that is stepped takes note of that in one more step.
+func (r *Runtime) endLocked(a *actor) {
+	a.mailbox.set(over)
+	if r.Stepped {
+		r.mu.ending = append(r.mu.ending, a)
+	}
 }
 
 // Resign ends coordinating a partition, if that has begun. Whoever waits for an answer gets NOT_COORDINATOR, soon.
@@ -85,7 +98,7 @@ func (r *Runtime) Resign(partition int32) {
 
 func (r *Runtime) resignLocked(partition int32) {
 	if a := r.mu.actors[partition]; a != nil {
-		a.mailbox.set(over)
+		r.endLocked(a)
 		delete(r.mu.actors, partition)
 		r.metrics.owned.Set(int64(len(r.mu.actors)))
 	}
@@ -95,11 +108,14 @@ func (r *Runtime) resignLocked(partition int32) {
 func (r *Runtime) Close() {
 	r.mu.Lock()
 	r.mu.closed = true
-	for partition := range r.mu.actors {
+	for _, partition := range slices.Sorted(maps.Keys(r.mu.actors)) {
 		r.resignLocked(partition)
 	}
 	r.mu.Unlock()
 	r.running.Wait()
+	if r.Stepped {
+		r.Step()
+	}
 }
 
 // Owned lists the partitions that this broker coordinates, in order, also those that are loading or could not be loaded.
