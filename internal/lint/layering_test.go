@@ -70,7 +70,7 @@ var layering = map[string]layer{
 	"cluster/gossip": {level: 3, external: []string{gossip}},
 	"cluster":        {level: 3, weir: []string{"cluster/metadata", "cluster/controller", "cluster/quorum"}},
 	"broker/replica": {level: 3, weir: []string{"broker/replica/tracker", "log", "cluster/metadata", "protocol/batch"}, external: []string{kmsg}},
-	"broker/peer":    {level: 3, weir: []string{"protocol"}, external: []string{kmsg}},
+	"broker/peer":    {level: 3, weir: []string{"protocol"}, external: []string{kmsg, kbin}},
 	"broker/auth":    {level: 3, weir: []string{"cluster/metadata"}},
 	"broker/quota":   {level: 3, weir: []string{"cluster/metadata"}},
 
@@ -85,7 +85,7 @@ var layering = map[string]layer{
 		"protocol", "protocol/batch", "broker/config", "log", "coordinator", "coordinator/group", "coordinator/txn",
 		"coordinator/share", "cluster", "cluster/metadata", "cluster/controller", "cluster/quorum", "broker/replica",
 		"broker/peer", "broker/auth", "broker/quota", "broker/handler",
-	}, external: []string{kmsg, raft}},
+	}, external: []string{kmsg, raft, protobuf}},
 
 	// L6: programs and what embeds a broker.
 	"cmd/weir": {level: 6, weir: []string{
