@@ -9,38 +9,63 @@ import (
 // Event is something that happened, for Step.
 type Event interface{ event() }
 
-// Tick is due every TickInterval while Ticking says so.
+// Tick is due every Node.TickInterval while Node.Ticking says so.
 type Tick struct{}
+
+// Wake is due at Node.Due, if nothing else has happened since: the node looks at the clock.
+type Wake struct{}
 
 // Propose asks for a metadata entry (metadata.AppendEntry). It does not say whether the entry is committed: Applied does.
 type Propose struct{ Data []byte }
 
-// Receive are messages from other members.
+// Receive are messages from other members. They may be late, come twice, or be meant for somebody else.
 type Receive struct{ Messages []*raftpb.Message }
 
 // Unreachable reports that messages to a member got lost.
 type Unreachable struct{ RaftID uint64 }
 
-// SnapshotSent reports how the sending of a snapshot to a member ended.
+// SnapshotSent reports how the sending of a snapshot to a member ended. It must come for every one, or that member is sent
+// nothing more.
 type SnapshotSent struct {
 	RaftID uint64
 	OK     bool
 }
 
-// ChangeMembers proposes other voters or learners.
-type ChangeMembers struct{ Change *raftpb.ConfChangeV2 }
+// Suspect reports that the process of a member is gone: not silent, but refused by its own host. Where that member leads,
+// the node stops waiting for it and stands for election within a tick or two, by chance, so that not all do at once.
+// Should the report be wrong, nothing happens: whoever still hears the leader votes for nobody else.
+type Suspect struct{ RaftID uint64 }
 
-func (Tick) event()          {}
-func (Propose) event()       {}
-func (Receive) event()       {}
-func (Unreachable) event()   {}
-func (SnapshotSent) event()  {}
-func (ChangeMembers) event() {}
+// TransferLeadership has the leader hand over to another voter, at once if that has the whole log. Until it has, or an
+// election timeout has passed in vain, proposals are dropped.
+type TransferLeadership struct {
+	To uint64 // Raft id; 0: whoever of the voters is furthest
+}
+
+// ChangeMembers proposes other members, by Raft id. Several changes at once become true together, by joint consensus: from
+// one voter to three, say, without being two in between. One change is under way at a time; see Members.Changing.
+type ChangeMembers struct {
+	Learn   []uint64 // learners to be added
+	Promote []uint64 // learners that become voters
+	Remove  []uint64 // voters or learners that leave, for ever: a Raft id does not come back
+}
+
+func (Tick) event()               {}
+func (Wake) event()               {}
+func (Propose) event()            {}
+func (Receive) event()            {}
+func (Unreachable) event()        {}
+func (SnapshotSent) event()       {}
+func (Suspect) event()            {}
+func (TransferLeadership) event() {}
+func (ChangeMembers) event()      {}
 
 // Output is what a step led to, for whoever drives the Node.
 type Output struct {
-	Applied []Applied
-	Dropped bool // the proposal of this step was refused: nobody will see it
+	Applied        []Applied
+	MembersChanged bool // see Node.Members
+	// Dropped: what this step proposed, or asked of the leader, was refused, and nobody will see it.
+	Dropped bool
 }
 
 // Applied is an image that came to be true. In the order of the log.

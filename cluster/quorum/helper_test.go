@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,6 +31,7 @@ func options(fsys vfs.FS) Options {
 	return Options{
 		FS: fsys, Clock: clock.NewManual(epoch), Dir: logDir, ClusterID: "c1", Logger: quiet,
 		Self: metadata.QuorumMember{RaftID: 7, Node: 1, Directory: kafka.UUID{1}},
+		Rand: rand.New(rand.NewPCG(7, 1)),
 	}
 }
 
@@ -93,13 +97,18 @@ func files(t testing.TB, fsys vfs.FS, dir string) map[string]string {
 	}
 	out := map[string]string{}
 	for _, e := range entries {
-		b, err := readFile(fsys, dir+"/"+e.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[e.Name()] = string(b)
+		out[e.Name()] = file(t, fsys, dir+"/"+e.Name())
 	}
 	return out
+}
+
+func file(t testing.TB, fsys vfs.FS, path string) string {
+	t.Helper()
+	b, err := vfs.ReadFile(fsys, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 func putFile(t testing.TB, fsys vfs.FS, path string, content []byte) {
@@ -147,21 +156,27 @@ func (w *net) run() {
 func (w *net) tick(ticks int) {
 	w.t.Helper()
 	for range ticks {
-		for id := uint64(1); id <= 9; id++ {
-			if n := w.nodes[id]; n != nil {
-				step(w.t, n, Tick{})
-				w.run()
-			}
+		for _, n := range w.sorted() {
+			step(w.t, n, Tick{})
+			w.run()
 		}
 	}
 }
 
 // leader returns the node that is ready to decide, or nil.
 func (w *net) leader() *Node {
-	for id := uint64(1); id <= 9; id++ {
-		if n := w.nodes[id]; n != nil && n.Leadership().Ready && !w.cut[id] {
+	for _, n := range w.sorted() {
+		if n.Leadership().Ready && !w.cut[n.RaftID()] {
 			return n
 		}
 	}
 	return nil
+}
+
+// sorted are the nodes in order of their Raft ids.
+func (w *net) sorted() (out []*Node) {
+	for _, id := range slices.Sorted(maps.Keys(w.nodes)) {
+		out = append(out, w.nodes[id])
+	}
+	return out
 }

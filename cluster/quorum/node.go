@@ -9,15 +9,14 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"weir/cluster/metadata"
 )
 
-// Raft's clock: a heartbeat a tick, an election after one to two seconds without one. A controller that is gone is
-// replaced before the brokers' sessions run out (9 s).
+// Raft's clock: a heartbeat a tick, an election after ten to twenty ticks without one, which is one to two seconds. A
+// controller that is gone is replaced before the brokers' sessions run out (9 s).
 const (
-	TickInterval   = 100 * time.Millisecond
+	TickInterval   = 100 * time.Millisecond // by default; Node.TickInterval is the node's own
 	heartbeatTicks = 1
 	electionTicks  = 10
 )
@@ -38,40 +37,37 @@ type Node struct {
 	image   *metadata.Image
 	applied uint64 // index of the last entry applied
 	term    uint64 // its term
+	since   int64  // bytes of entries applied since the newest snapshot
+	// conf is the configuration at applied; confEnd the offset (exclusive) up to which the log may have changes of it.
 	conf    *raftpb.ConfState
-	since   int64 // bytes of entries applied since the newest snapshot
+	confEnd uint64
 
-	lead  Leadership
-	ready uint64 // term of which this node, as its leader, has applied an entry
-	err   error  // why it does not go on
+	lead      Leadership
+	ready     uint64 // term of which this node, as its leader, has applied an entry
+	candidacy candidacy
+	arrived   *snapshot // from the leader, checked, not yet installed
+	err       error     // why it does not go on
 }
 
-// Open opens the metadata log in o.Dir, or founds it. What is not this node's is refused by a *RefusedError. It elects
-// nobody and applies nothing beyond the newest snapshot: Step does.
-func Open(o Options, now time.Time) (*Node, error) {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.SegmentBytes == 0 {
-		o.SegmentBytes = defaultSegmentBytes
-	}
-	if o.SnapshotBytes == 0 {
-		o.SnapshotBytes = defaultSnapshotBytes
-	}
-	if o.KeepEntries == 0 {
-		o.KeepEntries = defaultKeepEntries
-	}
-	s, image, err := openStorage(&o, now)
+// Open opens the metadata log in o.Dir, founds it, or begins to wait for it. What is not this node's is refused by a
+// *RefusedError. It elects nobody and applies nothing beyond the newest snapshot: Step does.
+func Open(o Options, _ time.Time) (*Node, error) {
+	o.fill()
+	s, image, err := openStorage(&o)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{o: o, storage: s, logger: o.Logger, image: image, applied: s.snap.index, term: s.snap.term, conf: s.snap.conf}
+	n := &Node{
+		o: o, storage: s, logger: o.Logger, image: image, applied: s.snap.index, term: s.snap.term, conf: s.snap.conf,
+		confEnd: s.last() + 1, // nobody has looked at the entries yet
+	}
 	n.raft, err = raft.NewRawNode(&raft.Config{
 		ID: s.state.RaftID, Storage: s, Applied: s.snap.index,
 		ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
 		PreVote: true, CheckQuorum: true, // a node that was cut off does not disturb; a leader that is cut off steps down
 		MaxSizePerMsg: maxMessageBytes, MaxInflightMsgs: maxInflightMessages, MaxUncommittedEntriesSize: maxUncommittedBytes,
 		DisableProposalForwarding: true, // proposals are decided on the leader's image, by the leader
+		StepDownOnRemoval:         true,
 		Logger:                    raftLogger{o.Logger},
 	})
 	if err != nil {
@@ -80,17 +76,23 @@ func Open(o Options, now time.Time) (*Node, error) {
 	return n, nil
 }
 
-// Image is the newest image.
+// Image is the newest image. That of a node that waits is the empty one.
 func (n *Node) Image() *metadata.Image { return n.image }
 
 // RaftID is this node's own.
 func (n *Node) RaftID() uint64 { return n.storage.state.RaftID }
+
+// Waiting reports whether the node has no log yet: it joins, and nobody has sent it a snapshot.
+func (n *Node) Waiting() bool { return n.storage.state.Committed == 0 }
 
 // Leadership says who leads.
 func (n *Node) Leadership() Leadership { return n.lead }
 
 // Ticking reports whether the node needs ticks: one that is alone does not, and costs nothing while idle.
 func (n *Node) Ticking() bool { return !n.alone() || len(n.conf.GetLearners()) > 0 }
+
+// TickInterval is the time between two ticks.
+func (n *Node) TickInterval() time.Duration { return n.o.ElectionTimeout / electionTicks }
 
 func (n *Node) alone() bool {
 	return slices.Equal(n.conf.GetVoters(), []uint64{n.RaftID()}) && len(n.conf.GetVotersOutgoing()) == 0
@@ -110,10 +112,18 @@ func (n *Node) Step(now time.Time, e Event) (Output, error) {
 	return out, n.err
 }
 
-func (n *Node) step(now time.Time, e Event, out *Output) error {
-	if err := n.take(e, out); err != nil {
+func (n *Node) step(now time.Time, e Event, out *Output) (err error) {
+	defer func() {
+		if n.storage.failed == nil {
+			return
+		}
+		recover() // Raft panics when what it reads of the log cannot be read
+		err = n.storage.failed
+	}()
+	if err := n.take(now, e, out); err != nil {
 		return err
 	}
+	n.stand(now)
 	if err := n.work(now, out); err != nil {
 		return err
 	}
@@ -127,19 +137,16 @@ func (n *Node) step(now time.Time, e Event, out *Output) error {
 }
 
 // take hands an event to Raft. Raft's errors about messages and proposals are about their timing, not about this node.
-func (n *Node) take(e Event, out *Output) error {
+func (n *Node) take(now time.Time, e Event, out *Output) error {
 	switch e := e.(type) {
 	case Tick:
 		n.raft.Tick()
+	case Wake:
 	case Propose:
 		out.Dropped = n.raft.Propose(e.Data) != nil
-	case ChangeMembers:
-		out.Dropped = n.raft.ProposeConfChange(e.Change) != nil
 	case Receive:
 		for _, m := range e.Messages {
-			if err := n.raft.Step(m); err != nil {
-				n.logger.Debug("raft message not taken", "from", m.GetFrom(), "type", m.GetType(), "err", err)
-			}
+			n.receive(m)
 		}
 	case Unreachable:
 		n.raft.ReportUnreachable(e.RaftID)
@@ -149,6 +156,12 @@ func (n *Node) take(e Event, out *Output) error {
 			status = raft.SnapshotFinish
 		}
 		n.raft.ReportSnapshot(e.RaftID, status)
+	case Suspect:
+		n.suspect(now, e.RaftID)
+	case TransferLeadership:
+		out.Dropped = !n.transfer(e.To)
+	case ChangeMembers:
+		out.Dropped = !n.changeMembers(e)
 	default:
 		return fmt.Errorf("quorum knows no event %T", e)
 	}
@@ -159,20 +172,8 @@ func (n *Node) take(e Event, out *Output) error {
 func (n *Node) work(now time.Time, out *Output) error {
 	for n.raft.HasReady() {
 		rd := n.raft.Ready()
-		if !raft.IsEmptySnap(rd.Snapshot) {
-			if err := n.restore(rd.Snapshot, out); err != nil {
-				return err
-			}
-		}
-		if hs := rd.HardState; !raft.IsEmptyHardState(hs) {
-			if err := n.storage.saveState(hs.GetTerm(), hs.GetVote()); err != nil {
-				return err
-			}
-		}
-		if len(rd.Entries) > 0 {
-			if err := n.storage.append(rd.Entries, now); err != nil {
-				return err
-			}
+		if err := n.persist(rd, now, out); err != nil {
+			return err
 		}
 		if len(rd.Messages) > 0 && n.o.Transport != nil {
 			n.o.Transport.Send(rd.Messages)
@@ -188,6 +189,36 @@ func (n *Node) work(now time.Time, out *Output) error {
 		}
 		n.updateLeadership()
 	}
+	return n.maybeSnapshot(now)
+}
+
+// persist makes durable what the messages of a Ready may speak of.
+func (n *Node) persist(rd raft.Ready, now time.Time, out *Output) error {
+	if hs := rd.HardState; !raft.IsEmptyHardState(hs) {
+		if err := n.storage.saveVote(hs.GetTerm(), hs.GetVote()); err != nil {
+			return err
+		}
+	}
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		if err := n.restore(rd.Snapshot, out); err != nil {
+			return err
+		}
+	}
+	if len(rd.Entries) > 0 {
+		if err := n.storage.append(rd.Entries, now); err != nil {
+			return err
+		}
+	}
+	for _, e := range rd.Entries {
+		if e.GetType() != raftpb.EntryNormal {
+			n.confEnd = max(n.confEnd, e.GetIndex()+1)
+		}
+	}
+	// A node that forgot that a change of members is committed would count votes by a configuration that may be two changes
+	// old, whose majorities need not meet those of today. So it must not say that it has the entries of the next change.
+	if committed := n.storage.state.Committed; len(rd.Messages) > 0 && committed > 0 && committed < int64(n.confEnd) {
+		return n.storage.saveCommitted(int64(n.raft.BasicStatus().HardState.GetCommit()) + 1)
+	}
 	return nil
 }
 
@@ -195,6 +226,9 @@ func (n *Node) updateLeadership() {
 	st := n.raft.BasicStatus()
 	leads := st.RaftState == raft.StateLeader
 	n.lead = Leadership{Term: int32(st.HardState.GetTerm()), Leader: st.Lead, Ready: leads && n.ready == st.HardState.GetTerm()}
+	if n.lead.Leader != raft.None {
+		n.candidacy = candidacy{}
+	}
 }
 
 func (n *Node) apply(e *raftpb.Entry, out *Output) error {
@@ -203,23 +237,10 @@ func (n *Node) apply(e *raftpb.Entry, out *Output) error {
 	if n.raft.BasicStatus().RaftState == raft.StateLeader {
 		n.ready = e.GetTerm() // the first entry of a leader's own term comes behind all that was decided before
 	}
-	switch e.GetType() {
-	case raftpb.EntryConfChange:
-		var c raftpb.ConfChange
-		if err := proto.Unmarshal(e.GetData(), &c); err != nil {
-			return fmt.Errorf("configuration change at offset %d of the metadata log: %w", e.GetIndex(), err)
-		}
-		n.conf = n.raft.ApplyConfChange(&c)
-	case raftpb.EntryConfChangeV2:
-		var c raftpb.ConfChangeV2
-		if err := proto.Unmarshal(e.GetData(), &c); err != nil {
-			return fmt.Errorf("configuration change at offset %d of the metadata log: %w", e.GetIndex(), err)
-		}
-		n.conf = n.raft.ApplyConfChange(&c)
-	default:
-		return n.applyMetadata(e, out)
+	if e.GetType() != raftpb.EntryNormal {
+		return n.applyChange(e, out)
 	}
-	return nil
+	return n.applyMetadata(e, out)
 }
 
 func (n *Node) applyMetadata(e *raftpb.Entry, out *Output) error {
@@ -233,38 +254,4 @@ func (n *Node) applyMetadata(e *raftpb.Entry, out *Output) error {
 	n.image = image
 	out.Applied = append(out.Applied, Applied{Image: image, Delta: delta, Index: int64(e.GetIndex()), Term: int32(e.GetTerm())})
 	return nil
-}
-
-// restore takes a leader's snapshot in the place of everything.
-func (n *Node) restore(pb *raftpb.Snapshot, out *Output) error {
-	snap, err := decodeSnapshot(pb.GetData())
-	if err == nil && (snap.index != pb.GetMetadata().GetIndex() || snap.term != pb.GetMetadata().GetTerm() || snap.image.ClusterID != n.image.ClusterID) {
-		err = fmt.Errorf("it is that of index %d, term %d, cluster %s", snap.index, snap.term, snap.image.ClusterID)
-	}
-	if err != nil {
-		return fmt.Errorf("snapshot of index %d from the leader: %w", pb.GetMetadata().GetIndex(), err)
-	}
-	if err := n.storage.install(pb.GetData(), *snap); err != nil {
-		return err
-	}
-	delta := metadata.Diff(n.image, snap.image)
-	n.image, n.applied, n.term, n.conf, n.since = snap.image, snap.index, snap.term, snap.conf, 0
-	out.Applied = append(out.Applied, Applied{Image: snap.image, Delta: delta, Index: int64(snap.index), Term: int32(snap.term)})
-	return nil
-}
-
-// A snapshot is taken when the log since the last one is four times as large: then snapshots add a quarter to what is
-// written, and a start reads five times the image at most. Below 1 MiB neither is worth a thought.
-const (
-	snapshotGrowth = 4
-	smallSnapshot  = 1 << 20
-)
-
-// maybeSnapshot takes a snapshot when enough was applied since the last one.
-func (n *Node) maybeSnapshot(now time.Time) error {
-	if n.since < min(n.o.SnapshotBytes, max(smallSnapshot, snapshotGrowth*n.storage.size)) {
-		return nil
-	}
-	n.since = 0
-	return n.storage.save(snapshot{index: n.applied, term: n.term, conf: n.conf, image: n.image}, n.o.KeepEntries, now)
 }

@@ -3,12 +3,10 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
-	"slices"
 	"testing"
 	"testing/cryptotest"
-
-	"go.etcd.io/raft/v3/raftpb"
 
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
@@ -109,7 +107,7 @@ func cluster(t testing.TB, voters int, change func(*Options)) (*net, func(id uin
 			disks[id] = newDisk()
 		}
 		o := options(disks[id])
-		o.Self, o.Founders, o.Transport = member(id), founders, w
+		o.Self, o.Founders, o.Transport, o.Rand = member(id), founders, w, rand.New(rand.NewPCG(id, 1))
 		if change != nil {
 			change(&o)
 		}
@@ -247,80 +245,6 @@ func TestSnapshotForAFollower(t *testing.T) {
 	w.nodes[away] = n
 	w.propose(producerIDs(2000))
 	w.agree(2000)
-}
-
-// A node that is alone gets a learner, which becomes a voter: the entries of configuration changes, of both kinds.
-func TestMembersChange(t *testing.T) {
-	cryptotest.SetGlobalRandom(t, 3)
-	w, opts := cluster(t, 1, nil)
-	w.tick(1)
-	propose(t, w.nodes[1], producerIDs(1000))
-	if _, err := Open(opts(2), epoch); err == nil {
-		t.Fatal("a node that is no founder founds the log")
-	}
-	o := opts(2)
-	putZero(t, o, w.nodes[1]) // offset 0 is what a joining node is told
-	joiner, err := Open(o, epoch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.nodes[2] = joiner
-	change := func(typ raftpb.ConfChangeType) {
-		t.Helper()
-		out := step(t, w.nodes[1], ChangeMembers{&raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{{Type: typ.Enum(), NodeId: new(uint64(2))}}}})
-		if out.Dropped {
-			t.Fatal("dropped")
-		}
-		w.run()
-	}
-	change(raftpb.ConfChangeAddLearnerNode)
-	if !w.nodes[1].Ticking() {
-		t.Error("a leader with a learner needs no ticks?")
-	}
-	w.agree(1000)
-	if s := w.nodes[1].Status(); len(s.Learners) != 1 || s.Learners[0].RaftID != 2 || s.Learners[0].LogEndOffset != s.HighWatermark || len(s.Voters) != 1 {
-		t.Errorf("with a learner: %+v", s)
-	}
-	change(raftpb.ConfChangeAddNode)
-	w.propose(producerIDs(2000))
-	w.agree(2000)
-	if got := w.nodes[2].conf.GetVoters(); !slices.Equal(got, []uint64{1, 2}) {
-		t.Fatalf("voters %v", got)
-	}
-	for id, n := range w.nodes { // what was changed is known after a restart
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if w.nodes[id], err = Open(opts(id), epoch); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.tick(40)
-	w.propose(producerIDs(3000))
-	w.agree(3000)
-}
-
-// putZero gives a directory the offset 0 of another node's log, and a Raft id.
-func putZero(t *testing.T, o Options, from *Node) {
-	t.Helper()
-	if err := o.FS.RemoveAll(o.Dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	zero, err := from.storage.read(0, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := appendRecord(nil, from.storage.builder, toRecord(zero[0]), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	putFile(t, o.FS, o.Dir+"/00000000000000000000.log", b)
-	if err := writeRaftState(o.FS, o.Dir, raftState{RaftID: o.Self.RaftID}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // The same events give the same run, messages and all.

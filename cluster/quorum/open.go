@@ -1,13 +1,12 @@
 package quorum
 
 import (
-	"crypto/rand"
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,12 +26,21 @@ type Options struct {
 	Clock     clock.Clock // for the log's own bookkeeping; nil for the system's
 	Dir       string      // <metadata directory>/__cluster_metadata-0
 	ClusterID string
-	Self      metadata.QuorumMember // RaftID may be 0: one is drawn when the log is founded
-	// Founders are the first voters, the same list on each of them, Self among them. Nil: this node alone. It counts only
-	// where there is no log yet.
-	Founders  []metadata.QuorumMember
+	Self      metadata.QuorumMember // RaftID may be 0: then it is that of the directory, here and among the founders
+
+	// Founders are the first voters, the same on each of them, Self among them; nil: this node alone. Join says that others
+	// have founded the cluster and that this node waits for the log: it has no vote, and stands for no election, until a
+	// snapshot says otherwise. Either counts only until the node has a raft-state, which remembers.
+	Founders []metadata.QuorumMember
+	Join     bool
+
 	Transport Transport // nil where there is nobody else
 	Logger    *slog.Logger
+
+	// ElectionTimeout is how long voters wait for a sign of the leader, up to twice as long by chance, before they elect
+	// another, and a leader for signs of a majority before it steps down. 0: 1 s (controller.quorum.election.timeout.ms).
+	ElectionTimeout time.Duration
+	Rand            *rand.Rand // spreads candidacies after a Suspect; nil: seeded by chance
 
 	SegmentBytes  int32  // 0: 8 MiB
 	SnapshotBytes int64  // a snapshot is taken at the latest when so many bytes of entries were applied since the last; 0: 20 MiB, as in Kafka
@@ -40,32 +48,30 @@ type Options struct {
 }
 
 const (
-	defaultSegmentBytes  = 8 << 20
-	defaultSnapshotBytes = 20 << 20
-	defaultKeepEntries   = 10_000
+	defaultElectionTimeout = electionTicks * TickInterval
+	defaultSegmentBytes    = 8 << 20
+	defaultSnapshotBytes   = 20 << 20
+	defaultKeepEntries     = 10_000
 )
 
-// RefusedError is a directory that this node must not use as its metadata log. Nothing in it was changed.
-type RefusedError struct {
-	Dir    string
-	Reason string
-	Err    error // may be nil
-}
-
-func (e *RefusedError) Error() string {
-	s := fmt.Sprintf("metadata log %s is refused and left as it is: %s", e.Dir, e.Reason)
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
-	return s
+	if o.Rand == nil {
+		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	o.ElectionTimeout = cmp.Or(o.ElectionTimeout, defaultElectionTimeout)
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, defaultSegmentBytes)
+	o.SnapshotBytes = cmp.Or(o.SnapshotBytes, defaultSnapshotBytes)
+	o.KeepEntries = cmp.Or(o.KeepEntries, defaultKeepEntries)
+	o.Self.RaftID = cmp.Or(o.Self.RaftID, RaftID(o.Self.Directory))
 }
 
-func (e *RefusedError) Unwrap() error { return e.Err }
-
-// openStorage opens the log of a directory, or founds it. The image is what snapshot and offset 0 say; entries behind
-// come with the first steps.
-func openStorage(o *Options, now time.Time) (*storage, *metadata.Image, error) {
-	snap, state, founded, err := inspect(o)
+// openStorage opens the log of a directory, founds it, or begins to wait for it. The image is what snapshot and offset 0
+// say; entries behind come with the first steps.
+func openStorage(o *Options) (*storage, *metadata.Image, error) {
+	d, err := inspect(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,10 +83,11 @@ func openStorage(o *Options, now time.Time) (*storage, *metadata.Image, error) {
 		return nil, nil, err
 	}
 	s := &storage{fs: o.FS, dir: o.Dir, log: l, builder: batch.NewBuilder(batch.None, 0)}
-	image, err := s.begin(o, snap, state, founded, now)
+	image, err := s.begin(o, d)
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
+	s.conf = s.snap.conf
 	return s, image, nil
 }
 
@@ -101,32 +108,46 @@ func removeTemporary(fsys vfs.FS, dir string) error {
 }
 
 // begin brings log, snapshot and raft-state together.
-func (s *storage) begin(o *Options, snap *snapshot, state *raftState, founded bool, now time.Time) (*metadata.Image, error) {
+func (s *storage) begin(o *Options, d disk) (image *metadata.Image, err error) {
 	if s.log.Lossy() {
 		return nil, &RefusedError{Dir: o.Dir, Reason: "entries that had been made durable are lost"}
 	}
-	if !founded {
-		if err := s.found(o, state, now); err != nil {
+	if d.state != nil {
+		s.state = *d.state
+	}
+	switch {
+	case d.waits(), d.state == nil && o.Join:
+		return metadata.Empty(), s.wait(o)
+	case !d.begun:
+		if err := s.found(o); err != nil {
 			return nil, err
 		}
-		return s.beginAtZero()
 	}
-	s.state = *state
-	if snap == nil {
-		return s.beginAtZero()
+	if d.snap == nil {
+		image, err = s.beginAtZero()
+	} else {
+		image, err = s.beginAtSnapshot(o, d.snap)
 	}
+	if err == nil {
+		err = s.admit(o, d, image)
+	}
+	return image, err
+}
+
+// beginAtSnapshot takes a snapshot as what is true.
+func (s *storage) beginAtSnapshot(o *Options, snap *snapshot) (*metadata.Image, error) {
+	image := snap.image
 	s.keep(*snap, snap.size)
 	if start := uint64(s.log.StartOffset()); start > snap.index+1 {
 		return nil, &RefusedError{Dir: o.Dir, Reason: fmt.Sprintf("entries between the snapshot, which ends at offset %d, and the log, which begins at %d, are missing", snap.index, start)}
 	}
 	// A crash while a leader's snapshot was installed: the log is still the old one, which does not lead to it.
-	term, err := s.logTerm(snap.index)
-	if err != nil || term != snap.term {
-		if err := s.restart(); err != nil {
+	if term, err := s.logTerm(snap.index); err != nil || term != snap.term {
+		if err := s.restart(int64(snap.index) + 1); err != nil {
 			return nil, err
 		}
 	}
-	return snap.image, nil
+	return image, nil
 }
 
 // logTerm is the term that the log itself has for an index; one that begins right behind the snapshot agrees with it.
@@ -157,143 +178,91 @@ func (s *storage) beginAtZero() (*metadata.Image, error) {
 	return image, nil
 }
 
-// found writes raft-state, then offset 0. Crash in between: the next start goes on with the same Raft id.
-func (s *storage) found(o *Options, state *raftState, now time.Time) error {
-	if state == nil {
-		state = &raftState{RaftID: o.Self.RaftID}
-		if state.RaftID == 0 {
-			state.RaftID = newRaftID()
+// admit checks that a log is this node's and whole, and notes what an older version, or a crash, left unsaid.
+func (s *storage) admit(o *Options, d disk, image *metadata.Image) error {
+	if id := s.state.RaftID; id != o.Self.RaftID {
+		// Older versions drew the id; it is the directory's all the same if the log says so.
+		if m, ok := image.Quorum.ByRaftID(id); !ok || m.Directory != o.Self.Directory {
+			return &RefusedError{Dir: o.Dir, Reason: fmt.Sprintf("it is that of raft id %016x, which is not this directory's, %s", id, o.Self.Directory)}
 		}
-		if err := writeRaftState(s.fs, s.dir, *state); err != nil {
+	}
+	if s.state.Committed > int64(s.last())+1 {
+		return &RefusedError{Dir: o.Dir, Reason: fmt.Sprintf("entries are lost: it ends at offset %d, and was committed up to %d", s.last(), s.state.Committed-1)}
+	}
+	switch s.state.Committed {
+	case unknown:
+		s.state.Committed = int64(s.snap.index) + 1 // put down with the next change of term or members
+	case 0: // a crash when the first snapshot was there and this was not
+		if err := s.saveCommitted(int64(s.snap.index) + 1); err != nil {
 			return err
 		}
 	}
-	s.state = *state
+	if d.member == s.state.RaftID {
+		return nil
+	}
+	return writeMember(s.fs, s.dir, s.state.RaftID)
+}
+
+// wait begins without a log. The first snapshot from a leader brings it.
+func (s *storage) wait(o *Options) error {
+	s.snap.conf = &raftpb.ConfState{}
+	if s.log.EndOffset() > 0 {
+		if err := s.restart(0); err != nil {
+			return err
+		}
+	}
+	if s.state.RaftID != 0 {
+		return nil
+	}
+	s.state = raftState{RaftID: o.Self.RaftID}
+	return writeRaftState(s.fs, s.dir, s.state)
+}
+
+// found writes offset 0, then raft-state. A crash in between: the next start founds again, maybe with others, for nothing
+// depends on it yet. The other way round a start that is told of no founders would take the node for one that is alone.
+func (s *storage) found(o *Options) error {
 	self := o.Self
-	self.RaftID = state.RaftID
-	founders := o.Founders
-	if founders == nil {
-		founders = []metadata.QuorumMember{self}
-	}
-	if !slices.Contains(founders, self) {
-		return fmt.Errorf("node %d with raft id %d is not among the founders %v", self.Node, self.RaftID, founders)
-	}
-	records := []metadata.Record{metadata.FormatRecord{FormatVersion: metadata.FormatVersion, ClusterID: o.ClusterID}}
-	for _, m := range founders {
-		records = append(records, metadata.QuorumMemberRecord{Member: m})
-	}
-	zero, err := appendRecord(nil, s.builder, record{kind: kindMetadata, value: metadata.AppendEntry(nil, metadata.NoBase, records)}, now.UnixMilli())
+	self.RaftID = cmp.Or(s.state.RaftID, self.RaftID) // an older version came no further than to draw it
+	zero, err := s.founding(o, self)
 	if err != nil {
 		return err
+	}
+	if s.log.EndOffset() > 0 {
+		if err := s.restart(0); err != nil {
+			return err
+		}
 	}
 	if _, err := s.log.AppendAsFollower(zero); err != nil {
 		return err
 	}
-	return s.log.Sync()
+	if err := s.log.Sync(); err != nil {
+		return err
+	}
+	s.state = raftState{RaftID: self.RaftID, Committed: 1}
+	return writeRaftState(s.fs, s.dir, s.state)
 }
 
-// newRaftID draws a Raft id. 2^63 and above are kept out of the way of Raft's own markers.
-func newRaftID() uint64 {
-	var b [8]byte
-	for {
-		_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-		if id := binary.BigEndian.Uint64(b[:]) >> 1; id != 0 {
-			return id
+// founding makes offset 0, the same bytes on every founder: in order of Raft ids, and with no time of its own.
+func (s *storage) founding(o *Options, self metadata.QuorumMember) ([]byte, error) {
+	founders := slices.Clone(o.Founders)
+	if founders == nil {
+		founders = []metadata.QuorumMember{self}
+	}
+	for i, m := range founders {
+		founders[i].RaftID = cmp.Or(m.RaftID, RaftID(m.Directory))
+	}
+	slices.SortFunc(founders, func(a, b metadata.QuorumMember) int { return cmp.Compare(a.RaftID, b.RaftID) })
+	records := []metadata.Record{metadata.FormatRecord{FormatVersion: metadata.FormatVersion, ClusterID: o.ClusterID}}
+	named := false
+	for i, m := range founders {
+		if i > 0 && m.RaftID == founders[i-1].RaftID {
+			return nil, fmt.Errorf("raft id %016x is among the founders twice: %v", m.RaftID, founders)
 		}
+		named = named || m.RaftID == self.RaftID && m.Node == self.Node && m.Directory == self.Directory
+		records = append(records, metadata.QuorumMemberRecord{Member: m})
 	}
-}
-
-// inspect looks at a directory without changing it: whose log it is, and whether it is whole.
-func inspect(o *Options) (snap *snapshot, state *raftState, founded bool, err error) {
-	refuse := func(reason string, err error) (*snapshot, *raftState, bool, error) {
-		return nil, nil, false, &RefusedError{o.Dir, reason, err}
+	if !named {
+		return nil, fmt.Errorf("node %d with raft id %016x is not among the founders %v", self.Node, self.RaftID, founders)
 	}
-	if snap, err = newestSnapshot(o.FS, o.Dir); err != nil {
-		return refuse("its newest snapshot cannot be read", err)
-	}
-	if state, err = readRaftState(o.FS, o.Dir); err != nil {
-		return refuse("term and vote cannot be read", err)
-	}
-	clusterID := ""
-	if snap != nil {
-		clusterID = snap.image.ClusterID
-	} else if clusterID, err = clusterIDAtZero(o.FS, o.Dir); err != nil {
-		// A crash while the log was founded leaves anything at offset 0. Nothing depends on it yet: the term is 0.
-		var corrupt *batch.CorruptError
-		if state == nil || state.Term > 0 || !errors.As(err, &corrupt) {
-			return refuse("its first entry cannot be read", err)
-		}
-	}
-	founded = clusterID != ""
-	switch {
-	case founded && clusterID != o.ClusterID:
-		return refuse(fmt.Sprintf("it belongs to cluster %s, and this node to cluster %s", clusterID, o.ClusterID), nil)
-	case founded && state == nil:
-		return refuse("term and vote are gone (raft-state)", nil)
-	case !founded && state != nil && state.Term > 0:
-		return refuse(fmt.Sprintf("it is empty, and this node has taken part in term %d already", state.Term), nil)
-	}
-	return snap, state, founded, nil
-}
-
-// clusterIDAtZero reads the format record at offset 0, by the file alone. It is empty where there is no log yet, or only
-// the torn beginning of one.
-func clusterIDAtZero(fsys vfs.FS, dir string) (string, error) {
-	first, err := firstBatch(fsys, dir)
-	if err != nil || first == nil {
-		return "", err
-	}
-	r, err := parseRecord(first)
-	if errors.Is(err, batch.ErrTorn) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if r.offset != 0 || r.kind != kindMetadata {
-		return "", &ForeignEntryError{r.offset, fmt.Sprintf("kind %d", r.kind)}
-	}
-	image, _, err := metadata.Apply(metadata.Empty(), 0, 0, r.value)
-	if err != nil {
-		return "", err
-	}
-	if image.ClusterID == "" {
-		return "", &ForeignEntryError{0, "no format record"}
-	}
-	return image.ClusterID, nil
-}
-
-// maxFirstBatch bounds what is read of a file that may be anybody's. Offset 0 of a log of Weir has a few hundred bytes.
-const maxFirstBatch = 1 << 20
-
-// firstBatch reads the first batch of the log's first segment; nil where there is none.
-func firstBatch(fsys vfs.FS, dir string) ([]byte, error) {
-	entries, err := fsys.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".log") })
-	if i < 0 {
-		return nil, nil
-	}
-	if zero := fmt.Sprintf("%020d.log", 0); entries[i].Name() != zero {
-		return nil, fmt.Errorf("the log begins with %s, and there is no snapshot", entries[i].Name())
-	}
-	f, err := fsys.OpenFile(filepath.Join(dir, entries[i].Name()), os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil || size == 0 {
-		return nil, err
-	}
-	b := make([]byte, min(size, maxFirstBatch))
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return nil, err
-	}
-	if h, err := batch.ParseHeader(b); err == nil && h.Size() <= len(b) {
-		b = b[:h.Size()]
-	}
-	return b, nil
+	return appendRecord(nil, s.builder, record{kind: kindMetadata, value: metadata.AppendEntry(nil, metadata.NoBase, records)}, batch.NoTimestamp)
 }

@@ -187,7 +187,7 @@ func decodeSnapshot(content []byte) (*snapshot, error) {
 // readSnapshot reads and checks one snapshot file.
 func readSnapshot(fsys vfs.FS, dir string, index, term uint64) (*snapshot, error) {
 	path := filepath.Join(dir, snapshotName(index, term))
-	content, err := readFile(fsys, path)
+	content, err := vfs.ReadFile(fsys, path)
 	if err != nil {
 		return nil, err
 	}

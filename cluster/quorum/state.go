@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"weir/internal/vfs"
@@ -17,13 +16,20 @@ type raftState struct {
 	RaftID uint64
 	Term   uint64
 	Vote   uint64
+	// Committed is the offset (exclusive) up to which the log is known to be committed: not always the newest, but behind
+	// every configuration change that counts already. 0: there is no log yet, the node waits for its first snapshot.
+	// unknown: version 1 of the file does not say.
+	Committed int64
 }
 
 const (
 	raftStateFile    = "raft-state"
-	raftStateSize    = 40
+	raftStateSize    = 48
 	raftStateMagic   = "WRFT"
-	raftStateVersion = 1
+	raftStateVersion = 2
+
+	raftStateSizeV1 = 40 // without Committed; written by nodes that were alone
+	unknown         = -1
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -36,30 +42,37 @@ func (s raftState) encode() []byte {
 	b = binary.BigEndian.AppendUint64(b, s.RaftID)
 	b = binary.BigEndian.AppendUint64(b, s.Term)
 	b = binary.BigEndian.AppendUint64(b, s.Vote)
+	b = binary.BigEndian.AppendUint64(b, uint64(max(s.Committed, 0)))
 	b = binary.BigEndian.AppendUint32(b, 0)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 func decodeRaftState(b []byte) (s raftState, err error) {
-	switch {
-	case len(b) != raftStateSize:
+	if len(b) != raftStateSize && len(b) != raftStateSizeV1 {
 		return s, fmt.Errorf("%d bytes instead of %d", len(b), raftStateSize)
+	}
+	body, crc := b[:len(b)-4], binary.BigEndian.Uint32(b[len(b)-4:])
+	version := binary.BigEndian.Uint16(b[4:])
+	switch {
 	case string(b[:4]) != raftStateMagic:
 		return s, fmt.Errorf("magic %q instead of %q", b[:4], raftStateMagic)
-	case crc32.Checksum(b[:36], castagnoli) != binary.BigEndian.Uint32(b[36:]):
+	case crc32.Checksum(body, castagnoli) != crc:
 		return s, errors.New("checksum does not match")
-	}
-	if v := binary.BigEndian.Uint16(b[4:]); v != raftStateVersion {
-		return s, fmt.Errorf("version %d is not known to this version of weir", v)
-	}
-	if binary.BigEndian.Uint16(b[6:]) != 0 || binary.BigEndian.Uint32(b[32:]) != 0 {
+	case version > raftStateVersion:
+		return s, fmt.Errorf("version %d is not known to this version of weir", version)
+	case version != 1 && version != raftStateVersion, (version == 1) != (len(b) == raftStateSizeV1):
+		return s, fmt.Errorf("%d bytes in version %d", len(b), version)
+	case binary.BigEndian.Uint16(b[6:]) != 0 || binary.BigEndian.Uint32(body[len(body)-4:]) != 0:
 		return s, errors.New("reserved bytes are set")
 	}
 	s = raftState{
-		RaftID: binary.BigEndian.Uint64(b[8:]), Term: binary.BigEndian.Uint64(b[16:]), Vote: binary.BigEndian.Uint64(b[24:]),
+		RaftID: binary.BigEndian.Uint64(b[8:]), Term: binary.BigEndian.Uint64(b[16:]), Vote: binary.BigEndian.Uint64(b[24:]), Committed: unknown,
 	}
-	if s.RaftID == 0 {
-		return s, errors.New("raft id 0")
+	if version > 1 {
+		s.Committed = int64(binary.BigEndian.Uint64(b[32:]))
+	}
+	if s.RaftID == 0 || version > 1 && s.Committed < 0 {
+		return s, errors.New("raft id or offset out of range")
 	}
 	return s, nil
 }
@@ -67,7 +80,7 @@ func decodeRaftState(b []byte) (s raftState, err error) {
 // readRaftState returns nil where there is no file.
 func readRaftState(fsys vfs.FS, dir string) (*raftState, error) {
 	path := filepath.Join(dir, raftStateFile)
-	b, err := readFile(fsys, path)
+	b, err := vfs.ReadFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -85,46 +98,8 @@ func writeRaftState(fsys vfs.FS, dir string, s raftState) error {
 	return writeFile(fsys, filepath.Join(dir, raftStateFile), s.encode())
 }
 
-// readFile reads a whole file.
-func readFile(fsys vfs.FS, path string) ([]byte, error) {
-	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, size)
-	if size == 0 {
-		return b, nil
-	}
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// writeFile replaces a file as a whole: write beside, sync, rename, sync the directory. A crash leaves the old file or the
-// new one, and once writeFile has returned, the new one.
-func writeFile(fsys vfs.FS, path string, content []byte) (err error) {
-	tmp := path + ".tmp"
-	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	if _, err = f.WriteAt(content, 0); err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = fsys.Rename(tmp, path)
-	}
-	if err == nil {
-		err = fsys.SyncDir(filepath.Dir(path))
-	}
-	return err
+// writeFile replaces a file as a whole, durably: a crash leaves the old file or the new one, and once writeFile has
+// returned, the new one.
+func writeFile(fsys vfs.FS, path string, content []byte) error {
+	return vfs.WriteFileAtomic(fsys, path, content, 0o644, true)
 }

@@ -23,15 +23,9 @@ type Replica struct {
 // Status looks at Raft. The result is the caller's.
 func (n *Node) Status() *Status {
 	basic := n.raft.BasicStatus()
-	s := &Status{Leadership: n.lead, HighWatermark: int64(basic.HardState.GetCommit()) + 1}
+	s := &Status{Leadership: n.lead, HighWatermark: min(int64(basic.HardState.GetCommit())+1, n.storage.log.EndOffset())}
 	n.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
-		r := Replica{RaftID: id, LogEndOffset: -1}
-		switch {
-		case id == n.RaftID():
-			r.LogEndOffset = int64(n.storage.last()) + 1
-		case basic.RaftState == raft.StateLeader && p.Match > 0: // 0: it has not answered in this term
-			r.LogEndOffset = int64(p.Match) + 1
-		}
+		r := Replica{RaftID: id, LogEndOffset: n.logEnd(id, basic.RaftState, p.Match)}
 		if kind == raft.ProgressTypeLearner {
 			s.Learners = append(s.Learners, r)
 		} else {
@@ -39,4 +33,27 @@ func (n *Node) Status() *Status {
 		}
 	})
 	return s
+}
+
+// logEnd is how far a member's log is known to go.
+func (n *Node) logEnd(id uint64, state raft.StateType, match uint64) int64 {
+	switch {
+	case id == n.RaftID():
+		return n.storage.log.EndOffset()
+	case state == raft.StateLeader && match > 0: // 0: it has not answered in this term
+		return int64(match) + 1
+	}
+	return -1
+}
+
+// Match is the offset (exclusive) up to which a member has the log, as the leader knows; -1 where it is not known.
+func (n *Node) Match(id uint64) int64 {
+	end := int64(-1)
+	state := n.raft.BasicStatus().RaftState
+	n.raft.WithProgress(func(member uint64, _ raft.ProgressType, p tracker.Progress) {
+		if member == id {
+			end = n.logEnd(id, state, p.Match)
+		}
+	})
+	return end
 }

@@ -30,8 +30,12 @@ type storage struct {
 	dir     string
 	log     *log.Log
 	state   raftState
-	snap    snapshot // index 0: none but what offset 0 says; the image is not kept
-	size    int64    // bytes of the newest snapshot
+	snap    snapshot          // index 0: none but what offset 0 says; the image is not kept
+	size    int64             // bytes of the newest snapshot
+	conf    *raftpb.ConfState // at the last entry applied; nil while it changes
+	changed bool              // an applied entry has changed who is a member
+	wanted  bool              // Raft asked for a snapshot that is not there
+	failed  error             // of the disk, while Raft asked for something
 	builder *batch.Builder
 	tail    []*raftpb.Entry // the log's last entries, without a gap
 	tailLen int             // bytes of their data
@@ -50,9 +54,10 @@ func openLog(fsys vfs.FS, clk clock.Clock, dir string, segmentBytes int32, logge
 	})
 }
 
-// InitialState gives Raft what it must not have forgotten. The commit index is only known to be no less than the snapshot.
+// InitialState gives Raft what it must not have forgotten.
 func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
-	return &raftpb.HardState{Term: new(s.state.Term), Vote: new(s.state.Vote), Commit: new(s.snap.index)}, s.snap.conf, nil
+	committed := max(s.snap.index, uint64(max(s.state.Committed, 1)-1))
+	return &raftpb.HardState{Term: new(s.state.Term), Vote: new(s.state.Vote), Commit: new(committed)}, s.snap.conf, nil
 }
 
 // FirstIndex is that of the first entry that Entries can give.
@@ -69,11 +74,17 @@ func (s *storage) first() uint64 {
 // LastIndex is that of the last entry, or of the snapshot where the log has none.
 func (s *storage) LastIndex() (uint64, error) { return s.last(), nil }
 
-func (s *storage) last() uint64 { return uint64(s.log.EndOffset()) - 1 }
+// last is 0 for a log without offset 0, too: Raft's own logs begin at 1.
+func (s *storage) last() uint64 { return uint64(max(s.log.EndOffset(), 1)) - 1 }
 
 // Term returns the term of an entry, also of the one before the first.
+//
+// Offset 0 is not Raft's, which cannot send it; only founders have it by themselves. So it counts as gone when there may
+// be others: whoever lacks the entries from the beginning is given a snapshot, which has all.
 func (s *storage) Term(i uint64) (uint64, error) {
 	switch {
+	case i == 0 && (s.changed || s.snap.index > 0):
+		return 0, raft.ErrCompacted
 	case i == s.snap.index:
 		return s.snap.term, nil
 	case i > s.last():
@@ -97,6 +108,7 @@ func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	}
 	entries, err := s.read(int64(lo), int64(hi), maxSize)
 	if err != nil {
+		s.failed = err // Raft panics; see Node.Step
 		return nil, err
 	}
 	return limit(entries, maxSize), nil
@@ -149,22 +161,39 @@ func (s *storage) read(lo, hi int64, maxSize uint64) ([]*raftpb.Entry, error) {
 	return entries, nil
 }
 
-// Snapshot returns the newest snapshot, for a follower that needs entries which are gone.
+// Snapshot returns the newest snapshot, for a follower that needs entries which are gone. It must know all members: one that
+// does not find itself in a snapshot ignores it. If it does not, there is none for the moment; Node.Step takes one.
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
-	content, err := readFile(s.fs, filepath.Join(s.dir, snapshotName(s.snap.index, s.snap.term)))
+	if s.snap.index == 0 || s.conf == nil || s.conf.Equivalent(s.snap.conf) != nil {
+		s.wanted = true
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	content, err := vfs.ReadFile(s.fs, filepath.Join(s.dir, snapshotName(s.snap.index, s.snap.term)))
 	if err != nil {
-		return nil, err
+		s.failed = err
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	meta := &raftpb.SnapshotMetadata{Index: new(s.snap.index), Term: new(s.snap.term), ConfState: s.snap.conf}
 	return &raftpb.Snapshot{Data: content, Metadata: meta}, nil
 }
 
-// saveState makes term and vote durable, if they changed.
-func (s *storage) saveState(term, vote uint64) error {
-	next := raftState{s.state.RaftID, term, vote}
-	if next == s.state {
+// saveVote makes term and vote durable, if they changed.
+func (s *storage) saveVote(term, vote uint64) error {
+	if term == s.state.Term && vote == s.state.Vote {
 		return nil
 	}
+	return s.saveState(raftState{s.state.RaftID, term, vote, s.state.Committed})
+}
+
+// saveCommitted makes durable that the log is committed up to an offset (exclusive), if that is news.
+func (s *storage) saveCommitted(end int64) error {
+	if end <= s.state.Committed {
+		return nil
+	}
+	return s.saveState(raftState{s.state.RaftID, s.state.Term, s.state.Vote, end})
+}
+
+func (s *storage) saveState(next raftState) error {
 	if err := writeRaftState(s.fs, s.dir, next); err != nil {
 		return err
 	}
@@ -260,20 +289,28 @@ func (s *storage) keep(snap snapshot, size int64) {
 	s.snap.image = nil
 }
 
-// install makes a leader's snapshot the beginning of the log.
+// install makes a leader's snapshot the beginning of the log. The first one also makes the node one that has had a log.
 func (s *storage) install(content []byte, snap snapshot) error {
 	if err := writeFile(s.fs, filepath.Join(s.dir, snapshotName(snap.index, snap.term)), content); err != nil {
 		return err
 	}
 	s.keep(snap, int64(len(content)))
-	if err := s.restart(); err != nil {
+	if err := s.restart(int64(snap.index) + 1); err != nil {
 		return err
+	}
+	if s.state.Committed == 0 {
+		if err := s.saveCommitted(int64(snap.index) + 1); err != nil {
+			return err
+		}
+		if err := writeMember(s.fs, s.dir, s.state.RaftID); err != nil {
+			return err
+		}
 	}
 	return removeSnapshotsBelow(s.fs, s.dir, snap.index)
 }
 
-// restart empties the log and begins it behind the snapshot.
-func (s *storage) restart() error {
+// restart empties the log and has it begin at an offset.
+func (s *storage) restart(offset int64) error {
 	s.tail, s.tailLen = nil, 0
-	return s.log.TruncateFullyAndStartAt(int64(s.snap.index) + 1)
+	return s.log.TruncateFullyAndStartAt(offset)
 }
