@@ -20,6 +20,8 @@ import (
 //
 // A long poll: look, and if there is not enough, register at every partition, look once more, and wait. The first
 // partition with records gives at least one whole batch, whatever the limits say (KIP-74).
+//
+// A broker that names itself fetches as a follower: it reads up to the log's end, and what it asks for tells what it has.
 
 // fetchRow is one partition of the answer in the making.
 type fetchRow struct {
@@ -35,6 +37,9 @@ type fetch struct {
 	h        *Handlers
 	req      *kmsg.FetchRequest
 	maxBytes int
+	// received is zero once the partitions were told of a follower's progress: it counts from when the request came, not from
+	// later looks.
+	received time.Time
 
 	asked   []fetchPartition
 	rows    []fetchRow                // what can be read
@@ -64,15 +69,17 @@ func (f *fetch) free() {
 func (h *Handlers) fetch(r *Request, req *kmsg.FetchRequest) Reply {
 	f := fetches.Get().(*fetch)
 	defer f.free()
-	f.h, f.req, f.maxBytes = h, req, int(min(req.MaxBytes, h.Config.Fetch.MaxBytes))
+	f.h, f.req, f.maxBytes, f.received = h, req, int(min(req.MaxBytes, h.Config.Fetch.MaxBytes)), r.Received
 	byTopicID := req.Version >= 13
 	f.asked = askedPartitions(f.asked, req, byTopicID)
+	img := h.Image()
 	ctx := h.sessions.begin(req.SessionID, req.SessionEpoch, byTopicID, f.asked, forgottenPartitions(req, byTopicID), r.Received)
+	_, ctx.privileged = img.Brokers.ByID(fetcher(req))
 	if ctx.err != kafka.None {
 		return Now(&protocol.FetchResponse{Version: req.Version, ErrorCode: int16(ctx.err)})
 	}
 	f.asked = ctx.partitions
-	f.resolve(h.Image(), byTopicID)
+	f.resolve(img, byTopicID)
 	if len(f.rows) > 0 {
 		if !replica.Isolation(req.IsolationLevel).Valid() {
 			return Now(fetchFailed(req, kafka.UnknownServerError))
@@ -97,7 +104,7 @@ func askedPartitions(asked []fetchPartition, req *kmsg.FetchRequest, byTopicID b
 		t := &req.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			a := fetchPartition{key: fetchKey(byTopicID, t.Topic, t.TopicID, p.Partition), offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
+			a := fetchPartition{key: fetchKey(byTopicID, t.Topic, t.TopicID, p.Partition), offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes, logStart: p.LogStartOffset,
 				currentLeaderEpoch: kafka.LeaderEpoch(p.CurrentLeaderEpoch), lastFetchedEpoch: kafka.LeaderEpoch(p.LastFetchedEpoch)}
 			if k, ok := at[a.key]; ok {
 				asked[k] = a
@@ -208,6 +215,14 @@ func fetcher(req *kmsg.FetchRequest) kafka.BrokerID {
 	return kafka.BrokerID(req.ReplicaID)
 }
 
+// fetcherEpoch is the incarnation of that broker; -1 where the request does not say.
+func fetcherEpoch(req *kmsg.FetchRequest) kafka.BrokerEpoch {
+	if req.Version >= 15 {
+		return kafka.BrokerEpoch(req.ReplicaState.Epoch)
+	}
+	return -1
+}
+
 // run reads, and waits for records where the request wants to; it reports false when the client has gone meanwhile.
 func (f *fetch) run(r *Request) bool {
 	maxWait := time.Duration(f.req.MaxWaitMillis) * time.Millisecond
@@ -216,7 +231,7 @@ func (f *fetch) run(r *Request) bool {
 	}
 	timer := f.h.Clock.NewTimer(maxWait)
 	defer timer.Stop()
-	w := replica.NewWaiter()
+	w := f.newWaiter()
 	defer f.unregister(w)
 	for {
 		w.Look()
@@ -239,6 +254,13 @@ func (f *fetch) run(r *Request) bool {
 			return false
 		}
 	}
+}
+
+func (f *fetch) newWaiter() *replica.Waiter {
+	if fetcher(f.req) >= 0 {
+		return replica.NewFollowerWaiter()
+	}
+	return replica.NewWaiter()
 }
 
 // look reads, and returns how many bytes are missing until it is worth answering; none where it must be now.
@@ -281,12 +303,14 @@ func (f *fetch) read() (bytes int, answerNow bool) {
 		left = max(left-n, 0)
 		bytes += n
 	}
+	f.received = time.Time{}
 	return bytes, answerNow
 }
 
 func (f *fetch) readRequest(row *fetchRow, left int, atLeastOne bool) *replica.ReadRequest {
 	return &replica.ReadRequest{Offset: row.asked.offset, MaxBytes: min(int(row.asked.maxBytes), left), AtLeastOne: atLeastOne,
-		Isolation: replica.Isolation(f.req.IsolationLevel), Replica: fetcher(f.req), CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch}
+		Isolation: replica.Isolation(f.req.IsolationLevel), CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch,
+		Replica: fetcher(f.req), ReplicaEpoch: fetcherEpoch(f.req), LogStart: row.asked.logStart, Fetched: f.received}
 }
 
 // readable adds up what min_bytes is compared with, and reports whether there is more than a read can reach.

@@ -94,7 +94,11 @@ func (h *Handlers) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartit
 	if err != nil {
 		return replica.ListedOffset{}, err
 	}
-	return partition.ListOffset(p.Timestamp, replica.Isolation(req.IsolationLevel), kafka.LeaderEpoch(p.CurrentLeaderEpoch))
+	isolation := replica.Isolation(req.IsolationLevel)
+	if req.ReplicaID >= 0 { // a follower
+		isolation = replica.UpToLogEnd
+	}
+	return partition.ListOffset(p.Timestamp, isolation, kafka.LeaderEpoch(p.CurrentLeaderEpoch))
 }
 
 // listOffsetsCode tells clients from before KIP-207 in a way they know that the answer is not there yet.

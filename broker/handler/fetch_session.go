@@ -9,9 +9,10 @@ import (
 	"weir/internal/kafka"
 )
 
-// Fetch sessions (KIP-227): the broker remembers a consumer's partitions, so that requests name what changed and answers
+// Fetch sessions (KIP-227): the broker remembers a fetcher's partitions, so that requests name what changed and answers
 // leave out what did not. Sessions live in a bounded cache: a session that does not fit is simply not made (id 0), and
-// one that was evicted is answered FETCH_SESSION_ID_NOT_FOUND, after which clients begin anew.
+// one that was evicted is answered FETCH_SESSION_ID_NOT_FOUND, after which clients begin anew. Followers are privileged:
+// consumers make room for them.
 
 const (
 	noSession       int32 = 0
@@ -47,6 +48,7 @@ type partitionKey struct {
 type fetchPartition struct {
 	key                partitionKey
 	offset             int64
+	logStart           int64 // of a follower's log
 	maxBytes           int32
 	currentLeaderEpoch kafka.LeaderEpoch
 	lastFetchedEpoch   kafka.LeaderEpoch
@@ -64,6 +66,7 @@ type cachedPartition struct {
 type session struct {
 	id         int32
 	byTopicID  bool
+	privileged bool
 	created    time.Time
 	lastUsed   time.Time // guarded by the cache
 	cachedSize int       // guarded by the cache
@@ -101,6 +104,7 @@ type fetchContext struct {
 	epoch      int32      // that the session must still have when the answer is made
 	makeNew    bool       // a full fetch that wants a session
 	byTopicID  bool
+	privileged bool // the fetcher is a broker
 }
 
 // begin finds the partitions that a request asks for; it may use the memory of asked for them. now is the time of the
@@ -247,10 +251,10 @@ func (c *sessions) create(ctx *fetchContext, rows []told, now time.Time) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size := len(ctx.partitions)
-	if c.mu.partitions+size > c.partitionLimit || len(c.mu.byID) >= c.limit && !c.evictLocked(size, now) {
+	if c.mu.partitions+size > c.partitionLimit || len(c.mu.byID) >= c.limit && !c.evictLocked(ctx.privileged, size, now) {
 		return noSession
 	}
-	s := &session{byTopicID: ctx.byTopicID, created: now, lastUsed: now, cachedSize: size}
+	s := &session{byTopicID: ctx.byTopicID, privileged: ctx.privileged, created: now, lastUsed: now, cachedSize: size}
 	for s.id == noSession || c.mu.byID[s.id] != nil {
 		s.id = rand.Int32N(math.MaxInt32)
 	}
@@ -267,28 +271,37 @@ func (c *sessions) create(ctx *fetchContext, rows []told, now time.Time) int32 {
 	return s.id
 }
 
-// evictLocked makes room: for any session a stale one goes; else the smallest of those that are no longer new, if it is
-// smaller than what comes. One of the same size stays, as in Kafka: else equal consumers, one more than there is room for,
-// would throw each other out for ever.
-func (c *sessions) evictLocked(size int, now time.Time) bool {
-	var stale, smallest *session
+// evictLocked makes room: for any session a stale one goes; else the least of those that are no longer new, if it is less
+// than what comes. Less is who is not privileged, and then who has fewer partitions. One of the same size stays, as in Kafka:
+// else equal consumers, one more than there is room for, would throw each other out for ever. For who is privileged those
+// go that are not, new or not.
+func (c *sessions) evictLocked(privileged bool, size int, now time.Time) bool {
+	var stale, least *session
 	for _, s := range c.mu.byID {
 		if now.Sub(s.lastUsed) > sessionEviction && (stale == nil || s.lastUsed.Before(stale.lastUsed)) {
 			stale = s
 		}
-		if now.Sub(s.created) > sessionEviction && (smallest == nil || s.cachedSize < smallest.cachedSize) {
-			smallest = s
+		evictable := now.Sub(s.created) > sessionEviction || privileged && !s.privileged
+		if evictable && (least == nil || s.less(least.privileged, least.cachedSize)) {
+			least = s
 		}
 	}
 	switch {
 	case stale != nil:
 		c.dropLocked(stale)
-	case smallest != nil && smallest.cachedSize < size:
-		c.dropLocked(smallest)
+	case least != nil && least.less(privileged, size):
+		c.dropLocked(least)
 	default:
 		return false
 	}
 	return true
+}
+
+func (s *session) less(privileged bool, size int) bool {
+	if s.privileged != privileged {
+		return privileged
+	}
+	return s.cachedSize < size
 }
 
 func (c *sessions) remove(id int32) {

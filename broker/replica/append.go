@@ -61,7 +61,7 @@ func (p *Partition) Append(r *AppendRequest) (AppendResult, error) {
 // AppendOwn appends a batch that this broker built itself, with AcksAll, if it leads in that epoch. What clients are
 // bound by (the topic's rules, its sizes, that some topics are internal) does not count.
 func (p *Partition) AppendOwn(epoch kafka.LeaderEpoch, b []byte, to Acker, index int) (AppendResult, error) {
-	return p.appendValidated(&AppendRequest{Records: b, Acks: AcksAll, Acker: to, Index: index}, batch.Trusted(b), epoch)
+	return p.appendValidated(&AppendRequest{Records: b, Acks: AcksAll, Now: p.clock.Now(), Acker: to, Index: index}, batch.Trusted(b), epoch)
 }
 
 func (p *Partition) appendValidated(r *AppendRequest, v batch.Validated, epoch kafka.LeaderEpoch) (AppendResult, error) {
@@ -124,11 +124,14 @@ func (p *Partition) append(r *AppendRequest, v batch.Validated, epoch kafka.Lead
 	if err != nil {
 		return result, false, due, err
 	}
+	var followers []*Waiter
 	if !result.Duplicate {
 		p.mu.hiddenBytes += len(v.Bytes)
+		followers = got(p.mu.followers, len(v.Bytes))
 	}
 	commit = p.store.NeedsCommit(p.log)
-	due = p.advanceLocked()
+	due = p.advanceLocked(r.Now)
+	due.waiters = append(due.waiters, followers...)
 	end := result.LastOffset + 1
 	switch {
 	case r.Acks == AcksAll && p.log.HighWatermark() < end:
@@ -154,11 +157,12 @@ func (p *Partition) mayAppendLocked(acks int16, epoch kafka.LeaderEpoch) (*leade
 	return leader, nil
 }
 
-// Forget drops the parked acknowledgements of a request that no longer waits: it timed out, or its client is gone.
+// Forget drops what a request has parked that no longer waits: it timed out, or its client is gone.
 func (p *Partition) Forget(to Acker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	drop := func(a ack) bool { return a.to == to }
 	p.mu.byHW.Remove(drop)
 	p.mu.byDurable.Remove(drop)
+	p.mu.byLow.Remove(drop)
 }

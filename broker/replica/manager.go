@@ -7,8 +7,11 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
+	"weir/broker/replica/tracker"
 	"weir/cluster/metadata"
+	"weir/internal/clock"
 	"weir/internal/kafka"
 	"weir/log"
 )
@@ -35,14 +38,20 @@ type FollowerSet interface {
 	Unfollow(tp kafka.TopicPartition)
 }
 
-// Options are what a Manager works on. All fields are required but Followers: without it nothing is fetched.
+// defaultMaxLag is Kafka's default of replica.lag.time.max.ms.
+const defaultMaxLag = 30 * time.Second
+
+// Options are what a Manager works on. Those that say nothing else are required.
 type Options struct {
 	Self        kafka.BrokerID
 	Logs        Logs
 	FsyncPolicy log.FsyncPolicy
 	// TopicConfig gives what is in force for a topic in an image.
 	TopicConfig func(img *metadata.Image, topic string) *TopicConfig
-	Followers   FollowerSet
+	Clock       clock.Clock   // nil for the system's
+	MaxLag      time.Duration // replica.lag.time.max.ms; 0 for Kafka's default
+	Followers   FollowerSet   // nil: nothing is fetched
+	Controller  ISRController // nil: no ISR is ever changed
 	Logger      *slog.Logger
 }
 
@@ -50,8 +59,11 @@ type Options struct {
 // one goroutine; look-ups take no lock.
 type Manager struct {
 	Options
-	view     atomic.Pointer[view]
-	traffics traffics
+	view         atomic.Pointer[view]
+	image        atomic.Pointer[metadata.Image] // as partitions see the brokers
+	surroundings surroundings
+	isr          *ISRUpdates
+	traffics     traffics
 }
 
 // view is immutable; Apply puts another in its place.
@@ -62,9 +74,31 @@ type view struct {
 
 // NewManager returns a manager that has no partitions until the first Apply.
 func NewManager(o Options) *Manager {
+	if o.Clock == nil {
+		o.Clock = clock.System()
+	}
+	if o.MaxLag == 0 {
+		o.MaxLag = defaultMaxLag
+	}
 	m := &Manager{Options: o}
 	m.view.Store(&view{})
+	m.image.Store(metadata.Empty())
+	m.isr = newISRUpdates(o.Controller, m.All, o.MaxLag, o.Logger)
+	m.surroundings = surroundings{self: o.Self, store: o.Logs, policy: o.FsyncPolicy, clock: o.Clock, propose: m.isr.propose,
+		tracking: tracker.Options{Self: o.Self, MaxLag: o.MaxLag, Brokers: m.broker}}
 	return m
+}
+
+// ISRUpdates returns what takes other ISRs to the controller. Whoever made the manager runs or steps it.
+func (m *Manager) ISRUpdates() *ISRUpdates { return m.isr }
+
+// broker finds a broker in the metadata that the partitions follow, or are about to.
+func (m *Manager) broker(id kafka.BrokerID) (tracker.Broker, bool) {
+	b, registered := m.image.Load().Brokers.ByID(id)
+	if !registered {
+		return tracker.Broker{}, false
+	}
+	return tracker.Broker{Epoch: b.Epoch, Active: b.Active()}, true
 }
 
 // Partition finds a partition, nil where this broker has no replica of it that works.
@@ -91,6 +125,7 @@ func (m *Manager) All() []*Partition {
 // Apply takes a change of the metadata: deletions first, since a topic may be deleted and made again in one step, then
 // leaders and followers, then configurations. A partition whose log cannot be made or opened is offline; the others go on.
 func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
+	m.image.Store(img) // first: who is fenced from here on joins no ISR
 	local := delta.Local(m.Self)
 	if !local.Empty() {
 		m.unfollow(local)
@@ -109,6 +144,18 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 		m.follow(local.Followers)
 	}
 	m.configure(delta, img)
+	m.recheck(delta)
+}
+
+// recheck has partitions look again at whom they wait for, if a broker is not what it was.
+func (m *Manager) recheck(delta *metadata.Delta) {
+	if !slices.ContainsFunc(delta.Brokers, func(c metadata.BrokerChange) bool { return c.Old != nil && c.ID != m.Self }) {
+		return
+	}
+	now := m.Clock.Now()
+	for _, p := range m.All() {
+		p.recheck(now)
+	}
 }
 
 // unfollow ends the fetching for what is deleted, and for what this broker leads from here on.
@@ -157,7 +204,7 @@ func (m *Manager) assign(next *view, p metadata.LocalPartition, img *metadata.Im
 			m.offline(next, p, err)
 			return
 		}
-		partition = newPartition(p.TopicPartition, p.TopicID, m.Self, l, m.Logs, m.FsyncPolicy, config)
+		partition = newPartition(&m.surroundings, p.TopicPartition, p.TopicID, l, config)
 		partition.traffic = m.traffics.join(p.Topic)
 		next.partitions[p.TopicPartition] = partition
 		delete(next.offline, p.TopicPartition)
@@ -230,14 +277,14 @@ func (m *Manager) configure(delta *metadata.Delta, img *metadata.Image) {
 	if len(topics) == 0 && !all {
 		return
 	}
-	for tp, p := range m.view.Load().partitions {
-		config, named := topics[tp.Topic]
+	for _, p := range m.All() {
+		config, named := topics[p.tp.Topic]
 		if !all && !named {
 			continue
 		}
 		if config == nil {
-			config = m.TopicConfig(img, tp.Topic)
-			topics[tp.Topic] = config
+			config = m.TopicConfig(img, p.tp.Topic)
+			topics[p.tp.Topic] = config
 		}
 		p.setConfig(config)
 	}

@@ -4,11 +4,14 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"weir/broker/replica/tracker"
 	"weir/cluster/metadata"
+	"weir/internal/clock"
 	"weir/internal/deferred"
 	"weir/internal/kafka"
+	"weir/internal/mutant"
 	"weir/log"
 	"weir/protocol/batch"
 )
@@ -20,20 +23,38 @@ type TopicConfig struct {
 	MinInsyncReplicas int
 }
 
-// leadership is what readers need to know without a lock; nil while this broker does not lead the partition.
+// surroundings are what all partitions of a Manager share.
+type surroundings struct {
+	self     kafka.BrokerID
+	tracking tracker.Options
+	store    Store
+	policy   log.FsyncPolicy
+	clock    clock.Clock
+	// propose says that the partition wants another ISR. It does not block; no lock is held.
+	propose func(*Partition)
+}
+
+// Store is what partitions need of the set of logs.
+type Store interface {
+	// Commit calls done once everything appended to l so far is durable, without a lock, possibly before it returns.
+	Commit(l *log.Log, done func(error))
+	// NeedsCommit reports whether what was appended to l must be durable before it is acknowledged.
+	NeedsCommit(l *log.Log) bool
+}
+
+// leadership is what readers need to know without a lock; nil while this broker does not lead the partition. Immutable.
 type leadership struct {
 	epoch      kafka.LeaderEpoch
 	epochStart int64 // log end offset when this leadership began
+	followers  []kafka.BrokerID
 }
 
 // Partition is one replica on this broker.
 type Partition struct {
+	*surroundings
 	tp      kafka.TopicPartition
 	id      kafka.TopicID
-	self    kafka.BrokerID
 	log     *log.Log
-	store   Store
-	policy  log.FsyncPolicy
 	traffic *Traffic // of the topic
 
 	config     atomic.Pointer[TopicConfig]
@@ -46,23 +67,16 @@ type Partition struct {
 		following    following       // zero while leader
 		byHW         deferred.Queue[ack]
 		byDurable    deferred.Queue[ack]
-		waiters      map[*Waiter]struct{}
-		hiddenBytes  int // appended and not yet below the high watermark
+		byLow        deferred.Queue[ack]  // deletions, by low watermark
+		consumers    map[*Waiter]struct{} // that wait for what lies below the high watermark
+		followers    map[*Waiter]struct{} // that wait for what is appended
+		hiddenBytes  int                  // appended and not yet below the high watermark
 	}
 }
 
-// Store is what partitions need of the set of logs.
-type Store interface {
-	// Commit calls done once everything appended to l so far is durable, without a lock, possibly before it returns.
-	Commit(l *log.Log, done func(error))
-	// NeedsCommit reports whether what was appended to l must be durable before it is acknowledged.
-	NeedsCommit(l *log.Log) bool
-}
-
-func newPartition(tp kafka.TopicPartition, id kafka.TopicID, self kafka.BrokerID, l *log.Log, store Store, policy log.FsyncPolicy, config *TopicConfig) *Partition {
-	p := &Partition{tp: tp, id: id, self: self, log: l, store: store, policy: policy}
+func newPartition(s *surroundings, tp kafka.TopicPartition, id kafka.TopicID, l *log.Log, config *TopicConfig) *Partition {
+	p := &Partition{surroundings: s, tp: tp, id: id, log: l}
 	p.config.Store(config)
-	p.mu.waiters = make(map[*Waiter]struct{})
 	return p
 }
 
@@ -79,6 +93,7 @@ func (p *Partition) Config() *TopicConfig { return p.config.Load() }
 func (p *Partition) Log() *log.Log { return p.log }
 
 func (p *Partition) setConfig(c *TopicConfig) {
+	now := p.clock.Now()
 	p.config.Store(c)
 	p.log.SetConfig(c.Log)
 	p.mu.Lock()
@@ -86,20 +101,16 @@ func (p *Partition) setConfig(c *TopicConfig) {
 		p.mu.Unlock()
 		return
 	}
-	p.mu.tracker.SetISR(p.mu.registration.ISR, p.minISRLocked())
-	due := p.advanceLocked()
+	p.mu.tracker.SetMinISR(c.MinInsyncReplicas)
+	due := p.advanceLocked(now)
 	p.mu.Unlock()
 	due.release()
 	p.commitRest()
 }
 
-// minISRLocked is the minimum in force: a topic with fewer replicas than min.insync.replicas never refuses for it.
-func (p *Partition) minISRLocked() int {
-	return min(p.config.Load().MinInsyncReplicas, len(p.mu.registration.Replicas))
-}
-
-// apply takes the partition's registration from the image.
+// apply takes the partition's registration from the image. One with a lower partition epoch than the last is late.
 func (p *Partition) apply(r metadata.PartitionRegistration) error {
+	now := p.clock.Now()
 	p.mu.Lock()
 	if r.PartitionEpoch < p.mu.registration.PartitionEpoch {
 		p.mu.Unlock()
@@ -108,44 +119,58 @@ func (p *Partition) apply(r metadata.PartitionRegistration) error {
 	p.mu.registration = r
 	var due due
 	var err error
-	if r.Leader != p.self {
+	current := p.leadership.Load()
+	switch {
+	case r.Leader != p.self:
 		due = p.resignLocked()
 		p.followLocked(r)
-	} else if current := p.leadership.Load(); current != nil && current.epoch == r.LeaderEpoch {
-		p.mu.tracker.SetISR(r.ISR, p.minISRLocked())
-		due = p.advanceLocked()
-	} else {
-		due, err = p.leadLocked(r)
+	case current != nil && current.epoch == r.LeaderEpoch:
+		p.mu.tracker.Update(now, tracked(r), p.config.Load().MinInsyncReplicas)
+		p.leadership.Store(&leadership{epoch: current.epoch, epochStart: current.epochStart, followers: p.followersLocked()})
+		due = p.advanceLocked(now)
+	default:
+		due, err = p.leadLocked(now, r)
 	}
+	proposes := p.mu.tracker != nil && p.mu.tracker.Pending()
 	p.mu.Unlock()
 	due.release()
-	if err == nil {
-		p.commitRest()
+	if err != nil {
+		return err
 	}
-	return err
+	if proposes {
+		p.propose(p)
+	}
+	p.commitRest()
+	return nil
 }
 
-// commitRest makes durable what does not count before: after a crash the log may end above what is known to be on the
-// disk, and no append would ask for it, so that consumers could not see what was acknowledged.
-func (p *Partition) commitRest() {
-	if p.leadership.Load() != nil && p.countedEnd() < p.log.EndOffset() {
-		p.store.Commit(p.log, p.durable)
-	}
+// tracked is what the tracker needs to know of a registration.
+func tracked(r metadata.PartitionRegistration) tracker.Registration {
+	return tracker.Registration{LeaderEpoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch, Replicas: r.Replicas, ISR: r.ISR,
+		Recovering: r.RecoveryState == metadata.Recovering}
+}
+
+func (p *Partition) followersLocked() []kafka.BrokerID {
+	return slices.DeleteFunc(slices.Clone(p.mu.registration.Replicas), func(id kafka.BrokerID) bool { return id == p.self })
 }
 
 // leadLocked begins a leadership. The epoch starts at the log's end, and is assigned even without data: followers that
-// ask for it must not be told that it is unknown (R15, KAFKA-10706).
-func (p *Partition) leadLocked(r metadata.PartitionRegistration) (due, error) {
-	end := p.log.EndOffset()
-	if p.log.LatestEpoch() < r.LeaderEpoch {
+// ask for it must not be told that it is unknown (KAFKA-10706).
+func (p *Partition) leadLocked(now time.Time, r metadata.PartitionRegistration) (due, error) {
+	end, hw := p.log.EndOffset(), p.log.HighWatermark()
+	if p.log.LatestEpoch() < r.LeaderEpoch && !mutant.Is("noEpochStartAssign") {
 		if err := p.log.AssignEpoch(r.LeaderEpoch, end); err != nil {
 			return p.resignLocked(), err
 		}
 	}
 	p.mu.following = following{}
-	p.mu.tracker = tracker.NewLeader(p.self, r.ISR, p.minISRLocked(), p.countedEnd(), p.log.HighWatermark())
-	p.leadership.Store(&leadership{epoch: r.LeaderEpoch, epochStart: end})
-	due := p.advanceLocked()
+	p.mu.tracker = tracker.NewLeader(p.tracking, now, tracked(r), p.config.Load().MinInsyncReplicas, end, hw)
+	p.leadership.Store(&leadership{epoch: r.LeaderEpoch, epochStart: end, followers: p.followersLocked()})
+	p.mu.hiddenBytes = 0
+	if hw < end { // nobody counted them
+		p.mu.hiddenBytes = unknownBytes
+	}
+	due := p.advanceLocked(now)
 	due.waiters = append(due.waiters, p.takeWaitersLocked()...) // what they were told of the leader is out of date
 	return due, nil
 }
@@ -154,7 +179,7 @@ func (p *Partition) resignLocked() due {
 	p.leadership.Store(nil)
 	p.mu.tracker = nil
 	d := due{err: p.notLeaderLocked(), waiters: p.takeWaitersLocked()}
-	d.acks = append(p.mu.byHW.FailAll(), p.mu.byDurable.FailAll()...)
+	d.acks = slices.Concat(p.mu.byHW.FailAll(), p.mu.byDurable.FailAll(), p.mu.byLow.FailAll())
 	return d
 }
 
@@ -191,83 +216,10 @@ func (p *Partition) requireLeader(current kafka.LeaderEpoch) (*leadership, error
 	}
 }
 
-// hasFollower reports whether another broker has a replica too.
-func (p *Partition) hasFollower(id kafka.BrokerID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return id != p.self && slices.Contains(p.mu.registration.Replicas, id)
-}
-
 // LeaderEpoch returns the epoch that this broker leads the partition in, or NoLeaderEpoch.
 func (p *Partition) LeaderEpoch() kafka.LeaderEpoch {
 	if l := p.leadership.Load(); l != nil {
 		return l.epoch
 	}
 	return kafka.NoLeaderEpoch
-}
-
-// countedEnd is how far this replica's own records count: all that are written, or, where every acknowledgement promises
-// more, those that are durable.
-func (p *Partition) countedEnd() int64 {
-	if p.policy == log.FsyncAck || p.policy != log.FsyncNever && p.config.Load().Log.FlushMessages == 1 {
-		return p.log.DurableEndOffset()
-	}
-	return p.log.EndOffset()
-}
-
-// due is what became true under the lock and is told after unlocking.
-type due struct {
-	acks    []ack
-	err     error // for acks; nil where they succeeded
-	waiters []*Waiter
-}
-
-func (d due) release() {
-	for _, a := range d.acks {
-		a.to.Acked(a.index, d.err)
-	}
-	for _, w := range d.waiters {
-		w.wake()
-	}
-}
-
-// advanceLocked moves the high watermark to where the in-sync replicas are and collects who waited for it.
-func (p *Partition) advanceLocked() due {
-	var d due
-	if p.mu.tracker == nil {
-		return d
-	}
-	before := p.log.HighWatermark()
-	hw := p.log.SetHighWatermark(p.mu.tracker.LogEnd(p.self, p.countedEnd()))
-	if p.mu.byHW.Len() > 0 {
-		d.acks = p.mu.byHW.CompleteUpTo(hw)
-	}
-	if p.mu.byDurable.Len() > 0 {
-		d.acks = append(d.acks, p.mu.byDurable.CompleteUpTo(p.log.DurableEndOffset())...)
-	}
-	if hw > before && len(p.mu.waiters) > 0 {
-		for w := range p.mu.waiters {
-			if w.got(p.mu.hiddenBytes) {
-				delete(p.mu.waiters, w)
-				d.waiters = append(d.waiters, w)
-			}
-		}
-	}
-	if hw > before {
-		p.mu.hiddenBytes = 0
-	}
-	return d
-}
-
-// durable is called by the log's group commit.
-func (p *Partition) durable(err error) {
-	p.mu.Lock()
-	var d due
-	if err != nil {
-		d = due{acks: append(p.mu.byHW.FailAll(), p.mu.byDurable.FailAll()...), err: err}
-	} else {
-		d = p.advanceLocked()
-	}
-	p.mu.Unlock()
-	d.release()
 }

@@ -3,16 +3,19 @@ package replica
 import (
 	"math"
 	"runtime"
+	"time"
 
 	"weir/internal/kafka"
 	"weir/log"
 )
 
-// Isolation is what a consumer may see.
+// Isolation is up to where a reader may see.
 type Isolation int8
 
-// The isolation levels of the protocol.
 const (
+	// UpToLogEnd is what followers see. It is no level of the protocol.
+	UpToLogEnd Isolation = -1
+	// ReadUncommitted and ReadCommitted are the levels that consumers choose from.
 	ReadUncommitted Isolation = 0
 	ReadCommitted   Isolation = 1
 )
@@ -34,11 +37,24 @@ func (i Isolation) Valid() bool { return i == ReadUncommitted || i == ReadCommit
 type ReadRequest struct {
 	Offset             int64
 	MaxBytes           int
-	AtLeastOne         bool // give the first batch even if it is larger than MaxBytes (KIP-74)
-	Isolation          Isolation
+	AtLeastOne         bool      // give the first batch even if it is larger than MaxBytes (KIP-74)
+	Isolation          Isolation // of a consumer; a follower reads up to the log's end
 	CurrentLeaderEpoch kafka.LeaderEpoch
 	LastFetchedEpoch   kafka.LeaderEpoch // -1: the fetcher does not ask for divergence
-	Replica            kafka.BrokerID    // that fetches as a follower; negative for consumers
+
+	Replica      kafka.BrokerID    // that fetches as a follower; negative for consumers
+	ReplicaEpoch kafka.BrokerEpoch // of the follower's incarnation (KIP-903); -1 where it does not say
+	LogStart     int64             // of the follower
+	// Fetched is when the follower's fetch came: it has everything below Offset. Zero where that was told already, when the
+	// same fetch looks once more.
+	Fetched time.Time
+}
+
+func (r *ReadRequest) isolation() Isolation {
+	if r.Replica >= 0 {
+		return UpToLogEnd
+	}
+	return r.Isolation
 }
 
 // Records is a run of whole batches that lies in a segment file.
@@ -61,32 +77,25 @@ type EpochEnd struct {
 	End   int64
 }
 
-// Read returns whole batches from the one that holds the offset, none at or above what the isolation level may see. An
-// offset between that limit and the log's end gives no records and no error.
+// Read returns whole batches from the one that holds the offset, none at or above what the reader may see. An offset
+// between that limit and the log's end gives no records and no error.
 func (p *Partition) Read(r *ReadRequest) (ReadResult, error) {
 	leader, err := p.requireLeader(r.CurrentLeaderEpoch)
 	if err != nil {
 		return ReadResult{}, err
 	}
-	if r.Replica >= 0 && !p.hasFollower(r.Replica) {
-		return ReadResult{}, p.unknownReplica(r, leader)
+	if r.Replica >= 0 {
+		return p.readAsFollower(r, leader)
 	}
 	// The watermark is read before the end: a batch that becomes visible meanwhile is served by the next fetch.
-	result := ReadResult{HighWatermark: p.log.HighWatermark(), LeaderEpoch: leader.epoch}
-	result.LastStableOffset = p.limit(ReadCommitted, result.HighWatermark)
-	result.LogStartOffset = p.log.StartOffset()
+	result := p.offsets(leader)
 	if diverging, err := p.divergence(r); err != nil || diverging != nil {
 		result.Diverging = diverging
 		return result, err
 	}
 	limit := p.limit(r.Isolation, result.HighWatermark)
-	result.Records, err = p.log.Read(log.ReadRequest{Offset: r.Offset, MaxBytes: r.MaxBytes, EndOffset: limit, AtLeastOne: r.AtLeastOne})
-	if err != nil {
+	if err := p.readUpTo(limit, r, &result); err != nil {
 		return result, err
-	}
-	if r.MaxBytes < 0 && r.Offset < limit { // Kafka trips over it while reading
-		result.Records.Release()
-		return ReadResult{}, kafka.Errorf(kafka.UnknownServerError, "Invalid max size %d for log read", r.MaxBytes)
 	}
 	if r.Isolation == ReadCommitted && result.Records.Len() > 0 {
 		if result.Aborted, err = p.log.AbortedTxns(r.Offset, limit); err != nil {
@@ -97,22 +106,32 @@ func (p *Partition) Read(r *ReadRequest) (ReadResult, error) {
 	return result, nil
 }
 
+// offsets begins a result with what goes with the records.
+func (p *Partition) offsets(leader *leadership) ReadResult {
+	hw := p.log.HighWatermark()
+	return ReadResult{HighWatermark: hw, LastStableOffset: p.limit(ReadCommitted, hw), LogStartOffset: p.log.StartOffset(), LeaderEpoch: leader.epoch}
+}
+
+// readUpTo adds the records below limit to the result.
+func (p *Partition) readUpTo(limit int64, r *ReadRequest, result *ReadResult) (err error) {
+	result.Records, err = p.log.Read(log.ReadRequest{Offset: r.Offset, MaxBytes: r.MaxBytes, EndOffset: limit, AtLeastOne: r.AtLeastOne})
+	if err == nil && r.MaxBytes < 0 && r.Offset < limit { // Kafka trips over it while reading
+		result.Records.Release()
+		*result = ReadResult{}
+		return kafka.Errorf(kafka.UnknownServerError, "Invalid max size %d for log read", r.MaxBytes)
+	}
+	return err
+}
+
 // limit is the offset (exclusive) up to which records may be seen, given the high watermark.
 func (p *Partition) limit(isolation Isolation, highWatermark int64) int64 {
-	if isolation == ReadCommitted {
+	switch isolation {
+	case UpToLogEnd:
+		return p.log.EndOffset()
+	case ReadCommitted:
 		return min(highWatermark, p.log.LastStableOffset())
 	}
 	return highWatermark
-}
-
-// unknownReplica refuses a follower that the leader does not know, so that it asks again: with a leader epoch, which was
-// found to be right, the pair of both is not known yet.
-func (p *Partition) unknownReplica(r *ReadRequest, leader *leadership) error {
-	code := kafka.NotLeaderOrFollower
-	if r.CurrentLeaderEpoch != kafka.NoLeaderEpoch {
-		code = kafka.UnknownLeaderEpoch
-	}
-	return &Error{code: code, TP: p.tp, Leader: p.self, LeaderEpoch: leader.epoch, detail: "the fetcher is not a replica of this partition"}
 }
 
 // Readable tells what min_bytes is compared with: the bytes from the offset up to what may be seen, at most MaxBytes, no
@@ -120,7 +139,7 @@ func (p *Partition) unknownReplica(r *ReadRequest, leader *leadership) error {
 // in Kafka (DelayedFetch, its cases F and G): a consumer whose min_bytes is what a partition may give at most would else
 // wait for bytes that can never be added.
 func (p *Partition) Readable(r *ReadRequest) (bytes int, more bool) {
-	limit := p.limit(r.Isolation, p.log.HighWatermark())
+	limit := p.limit(r.isolation(), p.log.HighWatermark())
 	upTo := func(end int64) int {
 		records, err := p.log.Read(log.ReadRequest{Offset: r.Offset, MaxBytes: math.MaxInt32, EndOffset: end})
 		if err != nil {
@@ -134,31 +153,14 @@ func (p *Partition) Readable(r *ReadRequest) (bytes int, more bool) {
 	return min(all, max(r.MaxBytes, 0)), all > 0 && all == upTo(limit-1)
 }
 
-// divergence compares the fetcher's last epoch with the log's own (R21).
-func (p *Partition) divergence(r *ReadRequest) (*EpochEnd, error) {
-	if r.LastFetchedEpoch == kafka.NoLeaderEpoch {
-		return nil, nil
-	}
-	if r.Offset < p.log.StartOffset() {
-		return nil, log.ErrOffsetOutOfRange{TP: p.tp, Offset: r.Offset, Start: p.log.StartOffset(), End: p.log.EndOffset()}
-	}
-	epoch, end := p.log.EndOffsetForEpoch(r.LastFetchedEpoch)
-	if epoch == kafka.NoLeaderEpoch {
-		return nil, log.ErrOffsetOutOfRange{TP: p.tp, Offset: r.Offset, Start: p.log.StartOffset(), End: p.log.EndOffset()}
-	}
-	if epoch < r.LastFetchedEpoch || end < r.Offset {
-		return &EpochEnd{Epoch: epoch, End: end}, nil
-	}
-	return nil, nil
-}
-
 // ListedOffset answers ListOffsets: -1 and -1 where nothing is at or after the timestamp.
 type ListedOffset struct {
 	Offset, Timestamp int64
 	LeaderEpoch       kafka.LeaderEpoch
 }
 
-// ListOffset finds an offset by a special timestamp or by time, never past what the isolation level may see.
+// ListOffset finds an offset by a special timestamp or by time, never past what the isolation level may see. A follower
+// that finds out where its leader's log ends asks with UpToLogEnd.
 func (p *Partition) ListOffset(timestamp int64, isolation Isolation, current kafka.LeaderEpoch) (ListedOffset, error) {
 	leader, err := p.requireLeader(current)
 	if err != nil {
@@ -168,7 +170,7 @@ func (p *Partition) ListOffset(timestamp int64, isolation Isolation, current kaf
 	limit := p.limit(isolation, hw)
 	// A new leader whose high watermark has not reached the start of its epoch would answer with an offset that goes
 	// back for consumers, and does not know yet that nothing is at or after a time (KIP-207).
-	lagging := hw < leader.epochStart
+	lagging := isolation != UpToLogEnd && hw < leader.epochStart
 	switch timestamp {
 	case TimestampLatest:
 		if lagging {
@@ -221,30 +223,6 @@ func (p *Partition) EndOffsetForEpoch(epoch, current kafka.LeaderEpoch) (EpochEn
 	}
 	e, end := p.log.EndOffsetForEpoch(epoch)
 	return EpochEnd{Epoch: e, End: end}, nil
-}
-
-// DeleteRecords moves the log's start up to offset, or to the high watermark for -1, and returns the new start.
-func (p *Partition) DeleteRecords(offset int64) (int64, error) {
-	if _, err := p.requireLeader(kafka.NoLeaderEpoch); err != nil {
-		return -1, err
-	}
-	config := p.config.Load().Log
-	if config.CompactPolicy && !config.DeletePolicy {
-		return -1, &Error{code: kafka.PolicyViolation, TP: p.tp, detail: "records of a topic that is only compacted cannot be deleted"}
-	}
-	hw := p.log.HighWatermark()
-	if offset == -1 {
-		offset = hw
-	}
-	if offset < 0 || offset > hw {
-		return -1, log.ErrOffsetOutOfRange{TP: p.tp, Offset: offset, Start: p.log.StartOffset(), End: hw}
-	}
-	if offset > p.log.StartOffset() {
-		if err := p.log.AdvanceStartOffset(offset); err != nil {
-			return -1, err
-		}
-	}
-	return p.log.StartOffset(), nil
 }
 
 // ProducerState is what a partition knows of one producer.

@@ -284,7 +284,7 @@ func TestWaiterWakesWhenEnoughBytesCame(t *testing.T) {
 	produce(t, p, AcksLeader, nil)
 	<-w.C()
 	p.Unregister(w)
-	if n := len(p.mu.waiters); n != 0 {
+	if n := len(p.mu.consumers); n != 0 {
 		t.Fatalf("%d waiters are left", n)
 	}
 }
@@ -355,9 +355,9 @@ func TestDeleteRecords(t *testing.T) {
 	for _, step := range []struct {
 		offset, want int64
 		code         kafka.Code
-	}{{99, -1, kafka.OffsetOutOfRange}, {-2, -1, kafka.OffsetOutOfRange}, {1, 1, kafka.None}, {0, 1, kafka.None}, {-1, 3, kafka.None}} {
-		if got, err := p.DeleteRecords(step.offset); got != step.want || kafka.CodeOf(err) != step.code {
-			t.Errorf("delete up to %d: %d, %v; want %d, %v", step.offset, got, err, step.want, step.code)
+	}{{99, 0, kafka.OffsetOutOfRange}, {-2, 0, kafka.OffsetOutOfRange}, {1, 1, kafka.None}, {0, 1, kafka.None}, {-1, 3, kafka.None}} {
+		if got, err := p.DeleteRecords(step.offset); got.LowWatermark != step.want || kafka.CodeOf(err) != step.code {
+			t.Errorf("delete up to %d: %+v, %v; want %d, %v", step.offset, got, err, step.want, step.code)
 		}
 	}
 	f.config.Log.CompactPolicy, f.config.Log.DeletePolicy = true, false

@@ -10,14 +10,20 @@ import (
 // What comes between the look and the wait is counted, and what comes while it looks is counted twice at worst: then it
 // wakes early and looks once more, but it never sleeps over bytes that it waits for.
 type Waiter struct {
-	arrived atomic.Int64 // bytes that became readable since Look
-	enough  atomic.Int64 // how many of them are worth waking
-	c       chan struct{}
+	follower bool
+	arrived  atomic.Int64 // bytes that became readable since Look
+	enough   atomic.Int64 // how many of them are worth waking
+	c        chan struct{}
 }
 
-// NewWaiter returns a waiter that nothing wakes until it is armed, but a change of the leadership.
-func NewWaiter() *Waiter {
-	w := &Waiter{c: make(chan struct{}, 1)}
+// NewWaiter returns a consumer's waiter that nothing wakes until it is armed, but a change of the leadership.
+func NewWaiter() *Waiter { return newWaiter(false) }
+
+// NewFollowerWaiter returns likewise one for a follower, which reads up to the log's end: an append is enough for it.
+func NewFollowerWaiter() *Waiter { return newWaiter(true) }
+
+func newWaiter(follower bool) *Waiter {
+	w := &Waiter{follower: follower, c: make(chan struct{}, 1)}
 	w.Look()
 	return w
 }
@@ -53,21 +59,45 @@ func (w *Waiter) wake() {
 func (p *Partition) Register(w *Waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.waiters[w] = struct{}{}
+	waiters := p.waitersLikeLocked(w)
+	if *waiters == nil {
+		*waiters = make(map[*Waiter]struct{})
+	}
+	(*waiters)[w] = struct{}{}
 }
 
 // Unregister forgets w; it does nothing if w was woken already.
 func (p *Partition) Unregister(w *Waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.mu.waiters, w)
+	delete(*p.waitersLikeLocked(w), w)
+}
+
+func (p *Partition) waitersLikeLocked(w *Waiter) *map[*Waiter]struct{} {
+	if w.follower {
+		return &p.mu.followers
+	}
+	return &p.mu.consumers
+}
+
+// got tells waiters that so many bytes became readable for them, and takes out those that have enough.
+func got(waiters map[*Waiter]struct{}, bytes int) (enough []*Waiter) {
+	for w := range waiters {
+		if w.got(bytes) {
+			delete(waiters, w)
+			enough = append(enough, w)
+		}
+	}
+	return enough
 }
 
 func (p *Partition) takeWaitersLocked() []*Waiter {
-	woken := make([]*Waiter, 0, len(p.mu.waiters))
-	for w := range p.mu.waiters {
-		woken = append(woken, w)
+	woken := make([]*Waiter, 0, len(p.mu.consumers)+len(p.mu.followers))
+	for _, waiters := range []map[*Waiter]struct{}{p.mu.consumers, p.mu.followers} {
+		for w := range waiters {
+			woken = append(woken, w)
+		}
+		clear(waiters)
 	}
-	clear(p.mu.waiters)
 	return woken
 }
