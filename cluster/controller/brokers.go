@@ -8,12 +8,13 @@ import (
 )
 
 // initialize gives a new cluster the dynamic default min.insync.replicas=1, as Kafka 4.4 does for clusters with ELR:
-// then it is a fact of the cluster, and not of each node's file, what an ISR below the minimum is.
+// then it is a fact of the cluster, and not of each node's file, what an ISR below the minimum is. Once set it cannot be
+// removed, so several founders may all ask for it, in whatever order their requests and registrations come.
 func (d *decision) initialize(c Initialize) (Reply, error) {
 	if c.ClusterID != d.img.ClusterID {
 		return nil, wrongCluster(d.img.ClusterID, c.ClusterID)
 	}
-	if d.img.Index == 0 {
+	if _, done := d.img.Configs.BrokerDefault()[minInSyncReplicas]; !done {
 		value := "1"
 		d.add(metadata.ConfigRecord{Resource: metadata.ConfigResource{Type: metadata.BrokerResource}, Key: minInSyncReplicas, Value: &value})
 	}
@@ -24,16 +25,17 @@ func wrongCluster(want, got string) error {
 	return kafka.Errorf(kafka.InconsistentClusterID, "Expected cluster ID %s, but got cluster ID %s", want, got)
 }
 
-// registerBroker admits one incarnation of a broker (R8). The same incarnation again amends its registration and keeps
+// registerBroker admits one incarnation of a broker. The same incarnation again amends its registration and keeps
 // its epoch. Another one begins fenced, and its predecessor's part in every ISR ends: what it had, the new one may have to
-// prove (R7).
+// prove.
 func (d *decision) registerBroker(c RegisterBroker) (Reply, error) {
 	if c.ClusterID != d.img.ClusterID {
 		return nil, wrongCluster(d.img.ClusterID, c.ClusterID)
 	}
 	existing, known := d.img.Brokers.ByID(c.Broker)
 	same := known && existing.Incarnation == c.Incarnation
-	if known && !same && d.leases.Live(c.Broker, d.now) {
+	// KAFKA-19047: who is shutting down may be replaced before its session is over.
+	if known && !same && !existing.InControlledShutdown && d.leases.live(existing, d.now) {
 		return nil, kafka.Errorf(kafka.DuplicateBrokerRegistration, "Another broker is registered with that broker id.")
 	}
 	if err := d.checkDirectories(c); err != nil {
@@ -44,14 +46,36 @@ func (d *decision) registerBroker(c RegisterBroker) (Reply, error) {
 		Fenced: true, Directories: c.Directories,
 	}
 	reply := RegisterBrokerReply{Epoch: metadata.EpochOfEntry}
-	if same {
-		reg.Epoch, reg.Fenced, reg.InControlledShutdown = existing.Epoch, existing.Fenced, existing.InControlledShutdown
+	switch {
+	case same:
 		reply.Epoch = existing.Epoch
-	} else if known {
+		d.amend(existing, reg)
+		return reply, nil
+	case known:
 		d.leaveISRs(c.Broker, c.PreviousEpoch != existing.Epoch)
 	}
 	d.add(metadata.RegisterBrokerRecord{BrokerRegistration: reg})
 	return reply, nil
+}
+
+// amend changes what an incarnation said of itself. A directory that failed it does not get back before it starts anew.
+func (d *decision) amend(existing *metadata.BrokerRegistration, reg metadata.BrokerRegistration) {
+	reg.Epoch, reg.Fenced, reg.InControlledShutdown = existing.Epoch, existing.Fenced, existing.InControlledShutdown
+	reg.Directories = slices.DeleteFunc(slices.Clone(reg.Directories), func(dir kafka.DirectoryID) bool { return !slices.Contains(existing.Directories, dir) })
+	d.setDirectories(existing, reg)
+}
+
+// setDirectories replaces a registration by one that has the same directories or fewer. The replicas in those that are gone
+// leave the ISRs and the lead.
+func (d *decision) setDirectories(existing *metadata.BrokerRegistration, reg metadata.BrokerRegistration) {
+	gone := slices.DeleteFunc(slices.Clone(existing.Directories), func(dir kafka.DirectoryID) bool { return slices.Contains(reg.Directories, dir) })
+	if len(reg.Directories) == 0 {
+		reg.Fenced, reg.Directories = true, nil // it can hold nothing any more
+		d.leaveISRs(reg.ID, false)
+	} else if len(gone) > 0 {
+		d.leaveISRs(reg.ID, false, gone...)
+	}
+	d.add(metadata.RegisterBrokerRecord{BrokerRegistration: reg})
 }
 
 // Committed returns the reply once the index of the entry with the registration is known.
@@ -97,7 +121,7 @@ func isReserved(id kafka.UUID) bool {
 	return id[15] < 100
 }
 
-// incarnation finds the broker that a request names (R9).
+// incarnation finds the broker that a request names.
 func (d *decision) incarnation(id kafka.BrokerID, epoch kafka.BrokerEpoch) (*metadata.BrokerRegistration, error) {
 	b, known := d.img.Brokers.ByID(id)
 	if !known {
@@ -109,27 +133,32 @@ func (d *decision) incarnation(id kafka.BrokerID, epoch kafka.BrokerEpoch) (*met
 	return b, nil
 }
 
-// brokerHeartbeat unfences a broker that wants it and has seen its own registration: only then does it know what it is to
-// lead. It fences one that wants that.
-func (d *decision) brokerHeartbeat(c BrokerHeartbeat) (Reply, error) {
-	b, err := d.incarnation(c.Broker, c.Epoch)
-	if err != nil {
-		return nil, err
+// registerMember notes which node is behind a Raft id, and where it is reached. A node id belongs to one directory as long as
+// its broker is alive, and a directory to one node: two processes that take themselves for the same node are told so.
+func (d *decision) registerMember(c RegisterMember) (Reply, error) {
+	if c.ClusterID != d.img.ClusterID {
+		return nil, wrongCluster(d.img.ClusterID, c.ClusterID)
 	}
-	reply := BrokerHeartbeatReply{CaughtUp: c.MetadataOffset >= int64(b.Epoch), Fenced: b.Fenced}
-	switch {
-	case b.Fenced && !c.WantFence && reply.CaughtUp:
-		reply.Fenced = false
-		d.add(metadata.BrokerChangeRecord{ID: b.ID, Epoch: b.Epoch, InControlledShutdown: b.InControlledShutdown})
-		if !b.InControlledShutdown {
-			d.leadAgain(b)
+	m := c.Member
+	if m.RaftID == 0 {
+		return nil, kafka.Errorf(kafka.InvalidRequest, "A member of the quorum has a Raft id that is not 0.")
+	}
+	for other := range d.img.Quorum.All() {
+		switch {
+		case other == m:
+			return RegisterMemberReply{}, nil
+		case other.RaftID == m.RaftID && other.Directory != m.Directory:
+			return nil, kafka.Errorf(kafka.InvalidRequest, "Raft id %d belongs to directory %s, not to %s.", m.RaftID, other.Directory, m.Directory)
+		case (other.Node == m.Node) == (other.Directory == m.Directory):
+			continue
 		}
-	case !b.Fenced && c.WantFence:
-		reply.Fenced = true
-		d.leaveISRs(b.ID, false)
-		d.add(metadata.BrokerChangeRecord{ID: b.ID, Epoch: b.Epoch, Fenced: true, InControlledShutdown: b.InControlledShutdown})
+		if b, known := d.img.Brokers.ByID(other.Node); known && d.leases.live(b, d.now) {
+			return nil, kafka.Errorf(kafka.DuplicateBrokerRegistration, "Node %d with directory %s is a member of this cluster and alive; node %d cannot join with directory %s.",
+				other.Node, other.Directory, m.Node, m.Directory)
+		}
 	}
-	return reply, nil
+	d.add(metadata.QuorumMemberRecord{Member: m})
+	return RegisterMemberReply{}, nil
 }
 
 // producerIDBlock is the number of ids that a broker takes at once: Kafka's ProducerIdsBlock.

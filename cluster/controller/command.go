@@ -41,7 +41,7 @@ type RegisterBroker struct {
 	Rack        string // "" for none
 	Directories []kafka.DirectoryID
 	// PreviousEpoch is the epoch of the incarnation whose logs are known to be whole: it stopped cleanly, or was killed and
-	// the machine stayed up. -1 where that is not known; then the broker leaves every ISR and ELR (R7).
+	// the machine stayed up. -1 where that is not known; then the broker leaves every ISR and ELR.
 	PreviousEpoch kafka.BrokerEpoch
 }
 
@@ -153,6 +153,13 @@ type BalanceLeadersReply struct {
 	Elected int
 	More    bool
 }
+
+// RaiseInternalTopics is the active controller's own: internal topics that were created when there were too few brokers get
+// the replicas that they are configured to have. It is worth asking when a broker became active, and now and then.
+type RaiseInternalTopics struct{}
+
+// RaiseInternalTopicsReply says how many partitions get more replicas.
+type RaiseInternalTopicsReply struct{ Partitions int }
 
 // AssignReplicasToDirs tells in which directories a broker's replicas are (KIP-858). Errors: BROKER_ID_NOT_REGISTERED,
 // STALE_BROKER_EPOCH.
@@ -337,6 +344,7 @@ func (FenceBrokers) command()            {}
 func (AlterPartition) command()          {}
 func (ElectLeaders) command()            {}
 func (BalanceLeaders) command()          {}
+func (RaiseInternalTopics) command()     {}
 func (AssignReplicasToDirs) command()    {}
 func (RegisterMember) command()          {}
 func (RegisterBroker) command()          {}
@@ -353,6 +361,7 @@ func (FenceBrokersReply) reply()         {}
 func (AlterPartitionReply) reply()       {}
 func (ElectLeadersReply) reply()         {}
 func (BalanceLeadersReply) reply()       {}
+func (RaiseInternalTopicsReply) reply()  {}
 func (AssignReplicasToDirsReply) reply() {}
 func (RegisterMemberReply) reply()       {}
 func (RegisterBrokerReply) reply()       {}

@@ -8,7 +8,6 @@ import (
 
 	"weir/broker/config"
 	"weir/cluster/metadata"
-	"weir/internal/invariant"
 	"weir/internal/kafka"
 )
 
@@ -194,15 +193,8 @@ func (d *decision) finishConfigs(validateOnly bool) {
 	if !slices.ContainsFunc(d.records, changesLeadership) {
 		return
 	}
-	after := *d
-	var err error
-	after.img, _, err = d.img.With(d.records)
-	invariant.Assert(err == nil, "config records do not apply: %v", err)
-	after.partitions(func(_ *metadata.Topic, p *metadata.PartitionRegistration) (transition, bool) {
-		stay := transition{isr: p.ISR, lossy: kafka.NoBroker, acceptable: func(id kafka.BrokerID) bool { return mayLead(d.img, p, id) }}
-		return stay, len(p.ELR) > 0 || p.Leader == kafka.NoBroker
-	})
-	d.records = after.records
+	d.settle()
+	d.partitions(func(p *metadata.PartitionRegistration) bool { return len(p.ELR) > 0 || p.Leader == kafka.NoBroker }, func(*transition) {})
 }
 
 func changesLeadership(r metadata.Record) bool {

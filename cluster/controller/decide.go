@@ -8,6 +8,7 @@ import (
 
 	"weir/broker/config"
 	"weir/cluster/metadata"
+	"weir/internal/invariant"
 	"weir/internal/kafka"
 )
 
@@ -19,24 +20,12 @@ type Settings struct {
 	MinInSyncReplicas           int32          // min.insync.replicas
 	UncleanLeaderElectionEnable bool           // unclean.leader.election.enable
 	DeleteTopicEnable           bool           // delete.topic.enable
-	Config                      *config.Server // validates configurations; nil for the defaults of all values
-}
+	// Replicas that internal topics are to have when there are brokers enough; 0 leaves them as they are.
+	OffsetsTopicReplicationFactor     int16 // offsets.topic.replication.factor
+	TransactionTopicReplicationFactor int16 // transaction.state.log.replication.factor
+	ShareTopicReplicationFactor       int16 // share.coordinator.state.topic.replication.factor
 
-// Leases is what the active controller knows of the brokers' sessions. It is soft: a new active controller knows of no
-// contact yet, and then nobody is refused for a session that is perhaps alive elsewhere, and everybody's session begins
-// anew.
-type Leases struct {
-	SessionTimeout time.Duration // broker.session.timeout.ms
-	Began          time.Time     // when this controller became the active one
-	LastContact    map[kafka.BrokerID]time.Time
-	MetadataOffset map[kafka.BrokerID]int64             // the newest image that a broker has published, by its heartbeats
-	Gone           map[kafka.BrokerID]kafka.BrokerEpoch // incarnations that are proven to be gone
-}
-
-// Live reports whether the broker has been heard of within its session's timeout.
-func (l Leases) Live(id kafka.BrokerID, now time.Time) bool {
-	at, ok := l.LastContact[id]
-	return ok && now.Sub(at) < l.SessionTimeout
+	Config *config.Server // validates configurations; nil for the defaults of all values
 }
 
 // Decide returns the records that make cmd true and the reply to give when they are committed. No records: the reply can
@@ -52,6 +41,20 @@ func Decide(s *Settings, img *metadata.Image, leases Leases, now time.Time, cmd 
 		reply, err = d.registerBroker(c)
 	case BrokerHeartbeat:
 		reply, err = d.brokerHeartbeat(c)
+	case FenceBrokers:
+		reply = d.fenceBrokers()
+	case AlterPartition:
+		reply, err = d.alterPartition(c)
+	case ElectLeaders:
+		reply, err = d.electLeaders(c)
+	case BalanceLeaders:
+		reply = d.balanceLeaders(c)
+	case AssignReplicasToDirs:
+		reply, err = d.assignReplicasToDirs(c)
+	case RegisterMember:
+		reply, err = d.registerMember(c)
+	case RaiseInternalTopics:
+		reply = d.raiseInternalTopics()
 	case CreateTopics:
 		reply = d.createTopics(c)
 	case DeleteTopics:
@@ -80,9 +83,20 @@ type decision struct {
 	leases   Leases
 	now      time.Time
 	records  []metadata.Record
+	settled  int // records that img holds already
 }
 
 func (d *decision) add(r ...metadata.Record) { d.records = append(d.records, r...) }
+
+// settle has what follows be decided on what was decided so far.
+func (d *decision) settle() {
+	if d.settled == len(d.records) {
+		return
+	}
+	next, _, err := d.img.With(d.records[d.settled:])
+	invariant.Assert(err == nil, "what was decided does not apply: %v", err)
+	d.img, d.settled = next, len(d.records)
+}
 
 // ok is the outcome of an item that succeeded.
 var ok = Result{}

@@ -5,9 +5,14 @@
 // randomness (ids and seeds come with the command), no goroutines. Its only caller is the active controller's loop in
 // package cluster, which gives every command the image plus what it decided before.
 //
-// Codes and texts of errors are those of Kafka 4.4's controller, for users search for them. Rules named R1 to R9 in comments
-// are: only a committed record makes a leader (R1); leaders come from the ISR, else from the ELR, of active brokers (R2);
-// the leader epoch counts changes of leader, the partition epoch every change (R3); who leaves an ISR below
-// min.insync.replicas becomes an eligible leader replica, unless what it has is doubtful (R6, R7); a broker id has one
-// incarnation with a live session (R8), and every request names the incarnation by its epoch (R9).
+// Codes and texts of errors are those of Kafka 4.4's controller, for users search for them.
+//
+// What holds of every decision: only a committed record makes a leader. Leaders are active brokers (registered, unfenced, not
+// shutting down) and come from the ISR, else from the ELR; whoever else is elected, because that is wished or because it was
+// the last leader that is known, is to recover first. The leader epoch counts changes of the leader and replicas that are
+// taken away, the partition epoch every change. Who leaves an ISR below min.insync.replicas becomes an eligible leader replica
+// (KIP-966), unless what it has is doubtful. A broker id has one incarnation with a live session, and every request of a
+// broker names its incarnation by the epoch. A reassignment ends with the change of the ISR that makes it complete.
+//
+// Leases is the one piece of state here, which the caller owns: who was heard of when, and who is said to be gone.
 package controller

@@ -7,23 +7,37 @@ import (
 	"weir/internal/kafka"
 )
 
-// transition is a change of one partition's ISR, and the election that it makes necessary.
+// election is what kind of leader a partition may get when it needs one.
+type election int
+
+const (
+	cleanElection     election = iota // one that has all that was acknowledged
+	preferredElection                 // likewise, the first replica before the present leader
+	uncleanElection                   // else whoever is there
+)
+
+// transition is a change of one partition, and the election that it makes necessary.
 type transition struct {
-	isr        []kafka.BrokerID // as it shall be
-	lossy      kafka.BrokerID   // a replica that may have lost what it had: it leaves the ELR too (R7); else kafka.NoBroker
-	minISR     int
-	unclean    bool // unclean.leader.election.enable of the topic
-	acceptable func(kafka.BrokerID) bool
+	img      *metadata.Image                // says who is active
+	target   metadata.PartitionRegistration // as it shall be; ELR, leader and epochs follow from that
+	leaves   kafka.BrokerID                 // leaves the ISR and becomes no leader; else kafka.NoBroker
+	lossy    kafka.BrokerID                 // may have lost what it had, and leaves the ELR; else kafka.NoBroker
+	minISR   int                            // min.insync.replicas of the topic
+	election election
 }
 
 // apply returns what p becomes; changed is false where it stays as it is.
-func (t transition) apply(p *metadata.PartitionRegistration) (next metadata.PartitionRegistration, changed bool) {
-	next = *p
-	next.ISR = t.isr
-	next.ELR = t.eligible(p)
+func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.PartitionRegistration, changed bool) {
+	next = t.target
+	if t.leaves != kafka.NoBroker {
+		next.ISR = without(next.ISR, t.leaves)
+	}
+	completeReassignment(&next)
+	minISR := min(t.minISR, len(next.Replicas))
+	next.ELR = t.eligible(p, &next, minISR)
 	t.elect(&next)
-	if len(next.ISR) >= min(t.minISR, len(p.Replicas)) {
-		next.ELR = nil // R6: from here on the high watermark may move without them
+	if len(next.ISR) >= minISR {
+		next.ELR = nil // from here on the high watermark may move without them
 	}
 	switch {
 	case next.Leader != kafka.NoBroker:
@@ -31,62 +45,97 @@ func (t transition) apply(p *metadata.PartitionRegistration) (next metadata.Part
 	case len(next.ISR) == 0 && p.Leader != kafka.NoBroker:
 		next.LastKnownELR = []kafka.BrokerID{p.Leader}
 	}
-	if next.Leader != p.Leader {
-		next.LeaderEpoch++ // R3
+	if next.Equal(p) {
+		return next, false
 	}
-	changed = next.Leader != p.Leader || next.RecoveryState != p.RecoveryState || !slices.Equal(next.ISR, p.ISR) ||
-		!slices.Equal(next.ELR, p.ELR) || !slices.Equal(next.LastKnownELR, p.LastKnownELR)
-	if changed {
-		next.PartitionEpoch++ // R3
+	if next.Leader != p.Leader || !containsAll(next.Replicas, p.Replicas) {
+		next.LeaderEpoch++
 	}
-	return next, changed
+	next.PartitionEpoch++
+	return next, true
 }
 
-// eligible is the ELR (R6): below the minimum, who leaves the ISR has still all that was ever acknowledged.
-func (t transition) eligible(p *metadata.PartitionRegistration) []kafka.BrokerID {
-	if len(t.isr) >= min(t.minISR, len(p.Replicas)) {
+// completeReassignment ends a reassignment as soon as every replica that stays is in the ISR.
+func completeReassignment(p *metadata.PartitionRegistration) {
+	if len(p.Adding)+len(p.Removing) == 0 {
+		return
+	}
+	var replicas, isr []kafka.BrokerID
+	var directories []kafka.DirectoryID
+	for i, id := range p.Replicas {
+		if slices.Contains(p.Removing, id) {
+			continue
+		}
+		replicas = append(replicas, id)
+		if i < len(p.Directories) {
+			directories = append(directories, p.Directories[i])
+		}
+	}
+	for _, id := range p.ISR {
+		if !slices.Contains(p.Removing, id) {
+			isr = append(isr, id)
+		}
+	}
+	if len(replicas) > 0 && containsAll(isr, replicas) {
+		p.Replicas, p.Directories, p.ISR, p.Adding, p.Removing = replicas, directories, isr, nil, nil
+	}
+}
+
+// eligible is the ELR: below the minimum, who leaves the ISR has still all that was ever acknowledged.
+func (t *transition) eligible(p, next *metadata.PartitionRegistration, minISR int) []kafka.BrokerID {
+	if len(next.ISR) >= minISR {
 		return nil
 	}
 	var elr []kafka.BrokerID
-	for _, id := range p.Replicas { // in this order, so that all nodes decide alike
-		if (slices.Contains(p.ELR, id) || slices.Contains(p.ISR, id)) && !slices.Contains(t.isr, id) && id != t.lossy {
+	for _, id := range next.Replicas { // in this order, so that the same decision has the same records
+		if (slices.Contains(p.ELR, id) || slices.Contains(p.ISR, id)) && !slices.Contains(next.ISR, id) && id != t.lossy {
 			elr = append(elr, id)
 		}
 	}
 	return elr
 }
 
-// elect chooses the leader (R2): the present one if it still may, else the first replica that may; from the ISR, from the
-// ELR when the ISR is empty. When both are empty, the last known leader, and then whoever is there if the topic wants that
-// (R4): such an election loses what only others had, so the leader is to recover.
-func (t transition) elect(next *metadata.PartitionRegistration) {
+// elect chooses the leader: the present one if it still may, else the first replica that may; from the ISR, from the
+// ELR when the ISR is empty. When both are empty, the last known leader, and then whoever is there if that is wanted:
+// such an election loses what only others had, so the leader is to recover.
+func (t *transition) elect(next *metadata.PartitionRegistration) {
 	valid := func(id kafka.BrokerID) bool {
 		in := next.ISR
 		if len(in) == 0 {
 			in = next.ELR
 		}
-		return slices.Contains(in, id) && t.acceptable(id)
+		return slices.Contains(in, id) && t.acceptable(next, id)
+	}
+	if t.election == preferredElection && valid(next.Replicas[0]) {
+		lead(next, next.Replicas[0], false)
+		return
 	}
 	if valid(next.Leader) {
-		t.lead(next, next.Leader, false)
+		lead(next, next.Leader, false)
 		return
 	}
 	if i := slices.IndexFunc(next.Replicas, valid); i >= 0 {
-		t.lead(next, next.Replicas[i], false)
+		lead(next, next.Replicas[i], false)
 		return
 	}
-	if len(next.ISR) == 0 && len(next.ELR) == 0 && len(next.LastKnownELR) == 1 && t.acceptable(next.LastKnownELR[0]) {
-		t.lead(next, next.LastKnownELR[0], true)
+	if len(next.ISR) == 0 && len(next.ELR) == 0 && len(next.LastKnownELR) == 1 && t.acceptable(next, next.LastKnownELR[0]) {
+		lead(next, next.LastKnownELR[0], true)
 		return
 	}
-	if i := slices.IndexFunc(next.Replicas, t.acceptable); t.unclean && i >= 0 {
-		t.lead(next, next.Replicas[i], true)
-		return
+	if t.election == uncleanElection {
+		if i := slices.IndexFunc(next.Replicas, func(id kafka.BrokerID) bool { return t.acceptable(next, id) }); i >= 0 {
+			lead(next, next.Replicas[i], true)
+			return
+		}
 	}
 	next.Leader = kafka.NoBroker
 }
 
-func (t transition) lead(next *metadata.PartitionRegistration, id kafka.BrokerID, unclean bool) {
+func (t *transition) acceptable(p *metadata.PartitionRegistration, id kafka.BrokerID) bool {
+	return id != t.leaves && mayLead(t.img, p, id)
+}
+
+func lead(next *metadata.PartitionRegistration, id kafka.BrokerID, unclean bool) {
 	next.Leader = id
 	switch {
 	case unclean:
@@ -110,6 +159,15 @@ func without(ids []kafka.BrokerID, id kafka.BrokerID) []kafka.BrokerID {
 	return rest
 }
 
+func containsAll(all, ids []kafka.BrokerID) bool {
+	for _, id := range ids {
+		if !slices.Contains(all, id) {
+			return false
+		}
+	}
+	return true
+}
+
 // mayLead reports whether a broker may lead the partition and be in its ISR, as far as its registration says: it is
 // active, and the directory of its replica is there.
 func mayLead(img *metadata.Image, p *metadata.PartitionRegistration, id kafka.BrokerID) bool {
@@ -122,54 +180,74 @@ func directoryOnline(b *metadata.BrokerRegistration, p *metadata.PartitionRegist
 	return dir == kafka.UnassignedDirectory || slices.Contains(b.Directories, dir)
 }
 
-// partitions calls f for every partition, in order of topic name and number, and adds a record for each that f changed.
-func (d *decision) partitions(f func(t *metadata.Topic, p *metadata.PartitionRegistration) (transition, bool)) {
-	for t := range d.img.Topics.All() {
-		for i := range t.Partitions {
-			p := &t.Partitions[i]
-			tr, concerned := f(t, p)
-			if !concerned {
+// topicRules is what a topic's configuration says of its partitions.
+type topicRules struct {
+	minISR  int
+	unclean bool
+}
+
+func (d *decision) rules(topic string) topicRules {
+	return topicRules{d.minISR(topic), d.uncleanElection(topic)}
+}
+
+// transition begins a change of p that changes nothing yet.
+func (d *decision) transition(p *metadata.PartitionRegistration, rules topicRules) transition {
+	t := transition{img: d.img, target: *p, leaves: kafka.NoBroker, lossy: kafka.NoBroker, minISR: rules.minISR}
+	if rules.unclean {
+		t.election = uncleanElection
+	}
+	return t
+}
+
+// partitions changes every partition that is concerned, in order of topic name and number.
+func (d *decision) partitions(concerned func(p *metadata.PartitionRegistration) bool, change func(*transition)) {
+	for topic := range d.img.Topics.All() {
+		var rules topicRules
+		known := false
+		for i := range topic.Partitions {
+			p := &topic.Partitions[i]
+			if !concerned(p) {
 				continue
 			}
-			tr.minISR, tr.unclean = d.minISR(t.Name), d.uncleanElection(t.Name)
-			if next, changed := tr.apply(p); changed {
-				d.add(metadata.PartitionRecord{TopicID: t.ID, Partition: int32(i), PartitionRegistration: next})
+			if !known {
+				rules, known = d.rules(topic.Name), true
+			}
+			t := d.transition(p, rules)
+			change(&t)
+			if next, changed := t.apply(p); changed {
+				d.add(metadata.PartitionRecord{TopicID: topic.ID, Partition: int32(i), PartitionRegistration: next})
 			}
 		}
 	}
 }
 
 // leaveISRs takes a broker out of every ISR and from the lead of every partition; one that may have lost records out of
-// every ELR too.
-func (d *decision) leaveISRs(id kafka.BrokerID, lossy bool) {
-	d.partitions(func(t *metadata.Topic, p *metadata.PartitionRegistration) (transition, bool) {
-		concerned := p.InISR(id) || p.Leader == id || lossy && slices.Contains(p.ELR, id)
-		tr := transition{
-			isr:   without(p.ISR, id),
-			lossy: kafka.NoBroker,
-			acceptable: func(other kafka.BrokerID) bool {
-				return other != id && mayLead(d.img, p, other)
-			},
-		}
+// every ELR too. With directories it is only about the replicas in those.
+func (d *decision) leaveISRs(id kafka.BrokerID, lossy bool, directories ...kafka.DirectoryID) {
+	d.partitions(func(p *metadata.PartitionRegistration) bool {
+		part := p.InISR(id) || p.Leader == id || lossy && slices.Contains(p.ELR, id)
+		return part && (len(directories) == 0 || slices.Contains(directories, p.Directory(id)))
+	}, func(t *transition) {
+		t.leaves = id
 		if lossy {
-			tr.lossy = id
+			t.lossy = id
 		}
-		return tr, concerned
 	})
 }
 
-// leadAgain elects for the partitions that have no leader, now that a broker is there that the image shows as fenced.
-func (d *decision) leadAgain(b *metadata.BrokerRegistration) {
-	d.partitions(func(t *metadata.Topic, p *metadata.PartitionRegistration) (transition, bool) {
-		return transition{
-			isr:   p.ISR,
-			lossy: kafka.NoBroker,
-			acceptable: func(id kafka.BrokerID) bool {
-				if id == b.ID {
-					return directoryOnline(b, p)
-				}
-				return mayLead(d.img, p, id)
-			},
-		}, p.Leader == kafka.NoBroker
-	})
+// electForLeaderless elects for the partitions that have no leader, now that another broker may lead.
+func (d *decision) electForLeaderless() {
+	d.partitions(func(p *metadata.PartitionRegistration) bool { return p.Leader == kafka.NoBroker }, func(*transition) {})
+}
+
+// leadsAny reports whether the broker leads a partition.
+func (d *decision) leadsAny(id kafka.BrokerID) bool {
+	for topic := range d.img.Topics.All() {
+		for i := range topic.Partitions {
+			if topic.Partitions[i].Leader == id {
+				return true
+			}
+		}
+	}
+	return false
 }

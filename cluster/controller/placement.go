@@ -13,7 +13,8 @@ import (
 // before a rack is used twice; each time all brokers have led, they are shifted by one, so that a broker's partitions have
 // not all the same second replica, which would take the whole load when it goes.
 //
-// Fenced brokers get replicas where there are not enough others in their rack, but are no first replica.
+// Fenced brokers get replicas where there are not enough others in their rack, but are no first replica. Who is shutting down
+// gets none; when it has shut down it counts as fenced, for it may come back.
 type placer struct {
 	racks  []rack
 	leads  []int // indexes of the racks that have a live broker
@@ -24,12 +25,12 @@ type placer struct {
 
 type rack struct{ live, fenced []kafka.BrokerID }
 
-// newPlacer looks at the brokers that are not on their way out.
-func newPlacer(img *metadata.Image, seed uint64) *placer {
+// newPlacer makes a placer on the active brokers, and on fenced ones too if that is wanted.
+func newPlacer(img *metadata.Image, seed uint64, fenced bool) *placer {
 	byName := map[string]*rack{}
 	p := &placer{seed: seed % (1 << 32)} // so that sums below do not overflow
 	for b := range img.Brokers.All() {
-		if b.InControlledShutdown {
+		if b.Fenced && !fenced || !b.Fenced && b.InControlledShutdown {
 			continue
 		}
 		r := byName[b.Rack]

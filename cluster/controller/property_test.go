@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -13,67 +15,186 @@ import (
 )
 
 // Whatever is asked in whatever order: what is decided applies, is decided the same way twice, leaves the image it was
-// decided on as it was, and keeps what must hold of every partition.
+// decided on as it was, and keeps what must hold of every partition and of every change of one.
 func TestDecisionsKeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		for id := range 3 {
-			w.run(fmt.Sprintf("broker %d rack=r%d", id+1, id%2))
+			w.run(fmt.Sprintf("broker %d rack=r%d dirs=%d,%d", id+1, id%2, 10*id+11, 10*id+12))
 		}
-		for range rapid.IntRange(1, 25).Draw(t, "commands") {
-			cmd := drawCommand(t, w)
-			before := slices.Collect(w.img.Records())
-			records, reply, err := Decide(&w.settings, w.img, w.leases, w.now, cmd)
-			records2, reply2, err2 := Decide(&w.settings, w.img, w.leases, w.now, cmd)
-			if !reflect.DeepEqual(records, records2) || !reflect.DeepEqual(reply, reply2) || fmt.Sprint(err) != fmt.Sprint(err2) {
-				t.Fatalf("%+v is decided in two ways", cmd)
-			}
-			if err != nil {
-				continue
-			}
-			next, delta, err := metadata.Apply(w.img, w.img.Index+1, 1, metadata.AppendEntry(nil, w.img.Index, records))
-			if err != nil {
-				t.Fatalf("%+v: %v", cmd, err)
-			}
-			if !reflect.DeepEqual(before, slices.Collect(w.img.Records())) {
-				t.Fatalf("%+v changed the image that it was decided on", cmd)
-			}
-			checkPartitions(t, next, delta)
-			w.img = next
+		w.run("settings offsets=3")
+		for range rapid.IntRange(1, 40).Draw(t, "commands") {
+			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "seconds")) * time.Second)
+			w.step(t, drawCommand(t, w))
+			w.checkExpiry(t)
 		}
 	})
 }
 
+// A command that is made of anything is answered, and what is decided of it applies.
+func TestAnyCommandIsAnswered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		for id := range 3 {
+			w.run(fmt.Sprintf("broker %d", id+1))
+		}
+		w.run("create a assign=0:1,2,3/1:2,3,1 | b assign=0:1")
+		for range rapid.IntRange(1, 10).Draw(t, "commands") {
+			w.step(t, drawNear(t, w))
+		}
+	})
+}
+
+// step decides and applies a command, and checks what holds of every decision.
+func (w *world) step(t *rapid.T, cmd Command) {
+	before := slices.Collect(w.img.Records())
+	records, reply, err := Decide(&w.settings, w.img, w.leases, w.now, cmd)
+	records2, reply2, err2 := Decide(&w.settings, w.img, w.leases, w.now, cmd)
+	if !reflect.DeepEqual(records, records2) || !reflect.DeepEqual(reply, reply2) || fmt.Sprint(err) != fmt.Sprint(err2) {
+		t.Fatalf("%+v is decided in two ways", cmd)
+	}
+	if _, isHeartbeat := cmd.(BrokerHeartbeat); isHeartbeat || err == nil {
+		w.leases.Heard(w.img, cmd, w.now)
+	}
+	if err != nil {
+		if kafka.CodeOf(err) == kafka.UnknownServerError {
+			t.Fatalf("%+v: %v", cmd, err)
+		}
+		return
+	}
+	next, delta, err := metadata.Apply(w.img, w.img.Index+1, 1, metadata.AppendEntry(nil, w.img.Index, records))
+	if err != nil {
+		t.Fatalf("%+v: %v", cmd, err)
+	}
+	if !reflect.DeepEqual(before, slices.Collect(w.img.Records())) {
+		t.Fatalf("%+v changed the image that it was decided on", cmd)
+	}
+	checkPartitions(t, next)
+	checkChanges(t, cmd, delta)
+	w.img = next
+}
+
+// checkExpiry holds what NextExpiry says against what FenceBrokers does.
+func (w *world) checkExpiry(t *rapid.T) {
+	fenced := func(at time.Time) int {
+		_, reply, _ := Decide(&w.settings, w.img, w.leases, at, FenceBrokers{})
+		return len(reply.(FenceBrokersReply).Fenced)
+	}
+	at, ok := NextExpiry(w.img, w.leases)
+	switch {
+	case !ok && fenced(w.now.Add(time.Hour)) > 0:
+		t.Fatal("someone expires who never does")
+	case ok && (fenced(at) == 0 || fenced(at.Add(-1)) > 0):
+		t.Fatalf("at %v, which should be the next expiry, %d are fenced, and %d before", at.Sub(w.now), fenced(at), fenced(at.Add(-1)))
+	}
+}
+
 func drawCommand(t *rapid.T, w *world) Command {
-	name := rapid.SampledFrom([]string{"a", "b", "c", "x.y"}).Draw(t, "name")
+	name := rapid.SampledFrom([]string{"a", "b", "c", "x.y", kafka.ConsumerOffsetsTopic}).Draw(t, "name")
 	id := rapid.IntRange(1, 4).Draw(t, "broker")
 	line := rapid.SampledFrom([]string{
-		"create %[1]s partitions=%[3]d rf=%[2]d", "create %[1]s partitions=%[3]d rf=%[2]d min.insync.replicas=2",
-		"create %[1]s partitions=%[3]d rf=3 unclean.leader.election.enable=true", "create %[1]s assign=0:%[2]d,3/1:3,1",
-		"delete %[1]s", "grow %[1]s count=%[3]d",
-		"heartbeat %[2]d", "heartbeat %[2]d", "heartbeat %[2]d fence=", "heartbeat %[2]d fence=",
-		"register %[2]d incarnation=%[3]d", "register %[2]d incarnation=%[3]d previous=%[3]d",
-		"incremental 2:%[1]s 0:min.insync.replicas=%[3]d", "alter 2:%[1]s retention.ms=%[3]d", "incremental 4: 0:min.insync.replicas=%[3]d",
-		"producerids %[2]d",
+		"create NAME partitions=N rf=ID", "create NAME partitions=N rf=ID min.insync.replicas=2",
+		"create NAME partitions=N rf=3 unclean.leader.election.enable=true", "create NAME assign=0:ID,3/1:3,1",
+		"delete NAME", "grow NAME count=N",
+		"heartbeat ID", "heartbeat ID", "heartbeat ID", "heartbeat ID fence=", "heartbeat ID shutdown=", "heartbeat ID offset=@ shutdown=",
+		"heartbeat ID unreachable=N", "heartbeat ID unreachable=N", "heartbeat ID offline=ID1", "heartbeat ID offline=ID1,ID2",
+		"register ID incarnation=N dirs=ID1,ID2", "register ID incarnation=N previous=N dirs=ID1", "register ID incarnation=N dirs=IDN",
+		"incremental 2:NAME 0:min.insync.replicas=N", "alter 2:NAME retention.ms=N", "incremental 4: 0:min.insync.replicas=N",
+		"producerids ID", "fence", "fence", "isr", "isr", "isr", "isr", "reassign", "reassign", "raise", "balance 1", "balance 10",
+		"elect 0 NAME-0 NAME-1", "elect 1 NAME-0", "elect 0 all", "elect 1 all", "assign ID | NAME-0 dir=ID2 | NAME-1 dir=IDN",
+		"member ID raft=N dir=N host=h", "initialize",
 	}).Draw(t, "line")
-	line = fmt.Sprintf(line+"%.0[1]s%.0[2]d%.0[3]d", name, id, rapid.IntRange(1, 4).Draw(t, "number"))
-	verb, rest := cut(line)
-	if verb == "register" {
+	number := rapid.IntRange(1, 4).Draw(t, "number")
+	line = strings.NewReplacer("NAME", name, "ID", fmt.Sprint(id), "N", fmt.Sprint(number)).Replace(line)
+	switch verb, rest, _ := strings.Cut(line, " "); verb {
+	case "register":
 		c := w.register(parseWords(rest))
 		if b, known := w.img.Brokers.ByID(c.Broker); known && c.PreviousEpoch >= 0 {
 			c.PreviousEpoch = b.Epoch // with all that it had
 		}
 		return c
+	case "isr":
+		return drawISRChange(t, w)
+	case "reassign":
+		drawReassignment(t, w)
+		return FenceBrokers{}
+	default:
+		return w.command(verb, strings.Split(rest, " | "), false)
 	}
-	return w.command(verb, []string{rest}, false)
 }
 
-func cut(line string) (verb, rest string) {
-	i := slices.Index([]byte(line), ' ')
-	return line[:i], line[i+1:]
+// drawPartition chooses one that there is.
+func drawPartition(t *rapid.T, w *world) (*metadata.Topic, int32) {
+	topics := slices.Collect(w.img.Topics.All())
+	if len(topics) == 0 {
+		return nil, 0
+	}
+	topic := rapid.SampledFrom(topics).Draw(t, "topic")
+	return topic, rapid.Int32Range(0, int32(len(topic.Partitions)-1)).Draw(t, "partition")
 }
 
-func checkPartitions(t *rapid.T, img *metadata.Image, delta *metadata.Delta) {
+// drawISRChange is what the leader of a partition wants: some of its replicas, and mostly itself.
+func drawISRChange(t *rapid.T, w *world) Command {
+	topic, i := drawPartition(t, w)
+	if topic == nil {
+		return FenceBrokers{}
+	}
+	p := topic.Partition(i)
+	var isr []string
+	for _, id := range p.Replicas {
+		if id == p.Leader || rapid.Bool().Draw(t, "in") {
+			isr = append(isr, fmt.Sprint(id))
+		}
+	}
+	line := fmt.Sprintf("%d | %s-%d isr=%s recovery=%d", p.Leader, topic.Name, i, strings.Join(isr, ","), rapid.IntRange(0, 1).Draw(t, "recovery"))
+	return w.command("isr", strings.Split(line, " | "), false)
+}
+
+// drawReassignment begins one, as an operator would.
+func drawReassignment(t *rapid.T, w *world) {
+	topic, i := drawPartition(t, w)
+	if topic == nil || len(topic.Partition(i).Adding)+len(topic.Partition(i).Removing) > 0 {
+		return
+	}
+	p := topic.Partition(i)
+	target := rapid.SliceOfNDistinct(rapid.Int32Range(1, 4), 1, 3, rapid.ID).Draw(t, "target")
+	var adding, removing, replicas []kafka.BrokerID
+	for _, id := range target {
+		replicas = append(replicas, kafka.BrokerID(id))
+		if !p.HasReplica(kafka.BrokerID(id)) {
+			adding = append(adding, kafka.BrokerID(id))
+		}
+	}
+	for _, id := range p.Replicas {
+		if !slices.Contains(replicas, id) {
+			removing = append(removing, id)
+		}
+	}
+	next := *p
+	next.Replicas, next.Adding, next.Removing = append(replicas, removing...), adding, removing
+	d := decision{settings: &w.settings, img: w.img}
+	next.Directories = d.directories(p, next.Replicas)
+	tr := d.transition(p, d.rules(topic.Name))
+	tr.target = next
+	if next, changed := tr.apply(p); changed {
+		img, _, err := w.img.With([]metadata.Record{metadata.PartitionRecord{TopicID: topic.ID, Partition: i, PartitionRegistration: next}})
+		must(err)
+		w.img = img
+	}
+}
+
+// drawNear draws a command whose fields are near to what there is in the world.
+func drawNear(t *rapid.T, w *world) Command {
+	ids := []kafka.UUID{{}, directory("1"), directory("2"), directory("9"), {0: 1}, {0: 2}, {0: 99}}
+	d := drawer{
+		ints:    rapid.OneOf(rapid.Int64Range(-1, 4), rapid.Int64Range(-1, w.img.Index+1)),
+		strings: rapid.SampledFrom([]string{"", "a", "b", "c", "c1", "1", "min.insync.replicas", "unclean.leader.election.enable", "true", "__consumer_offsets", "\xff"}),
+		uuids:   rapid.SampledFrom(ids),
+	}
+	return d.drawType(t, commandTypes).(Command)
+}
+
+func checkPartitions(t *rapid.T, img *metadata.Image) {
 	for topic := range img.Topics.All() {
 		for i := range topic.Partitions {
 			p := &topic.Partitions[i]
@@ -82,112 +203,70 @@ func checkPartitions(t *rapid.T, img *metadata.Image, delta *metadata.Delta) {
 			}
 		}
 	}
+}
+
+// checkChanges checks epochs, and that a leader which is not to recover has all that was acknowledged: it was in
+// the ISR or the ELR, or the leader before has just let it in.
+func checkChanges(t *rapid.T, cmd Command, delta *metadata.Delta) {
+	_, several := cmd.(FenceBrokers) // decides on one partition more than once
 	for _, c := range delta.TopicsChanged {
 		for _, i := range c.Partitions {
 			old, now := c.Old.Partition(i), c.New.Partition(i)
 			if old == nil {
 				continue
 			}
-			wantEpoch := old.LeaderEpoch
-			if old.Leader != now.Leader {
-				wantEpoch++
+			least := old.LeaderEpoch
+			if old.Leader != now.Leader || !containsAll(now.Replicas, old.Replicas) {
+				least++
 			}
-			if now.PartitionEpoch != old.PartitionEpoch+1 || now.LeaderEpoch != wantEpoch {
-				t.Fatalf("%s-%d: %s became %s (R3)", c.New.Name, i, describePartition(old), describePartition(now))
+			wrong := now.PartitionEpoch <= old.PartitionEpoch || now.LeaderEpoch < least
+			if !several {
+				wrong = now.PartitionEpoch != old.PartitionEpoch+1 || now.LeaderEpoch != least
+			}
+			if wrong {
+				t.Fatalf("%+v: %s-%d: %s became %s", cmd, c.New.Name, i, describePartition(old), describePartition(now))
+			}
+			has := slices.Concat(old.ISR, old.ELR)
+			if a, isISR := cmd.(AlterPartition); isISR {
+				completed := *now
+				if completeReassignment(&completed); !completed.Equal(now) {
+					t.Fatalf("%s-%d: %s became %s, and the reassignment is complete", c.New.Name, i, describePartition(old), describePartition(now))
+				}
+				for _, p := range a.Partitions {
+					has = append(has, members(p.ISR)...)
+				}
+			}
+			if now.Leader != kafka.NoBroker && now.Leader != old.Leader && !slices.Contains(has, now.Leader) && now.RecoveryState != metadata.Recovering {
+				t.Fatalf("%+v: %s-%d: %s became %s, whose leader need not have everything", cmd, c.New.Name, i, describePartition(old), describePartition(now))
 			}
 		}
 	}
 }
 
 func brokenRule(img *metadata.Image, topic string, p *metadata.PartitionRegistration) string {
-	subset := func(ids []kafka.BrokerID) bool {
-		return !slices.ContainsFunc(ids, func(id kafka.BrokerID) bool { return !p.HasReplica(id) })
-	}
+	subset := func(ids []kafka.BrokerID) bool { return containsAll(p.Replicas, ids) }
 	d := decision{settings: &Settings{MinInSyncReplicas: 1}, img: img}
 	switch {
-	case !subset(p.ISR) || !subset(p.ELR) || !subset(p.LastKnownELR):
+	case !subset(p.ISR) || !subset(p.ELR) || !subset(p.LastKnownELR) || !subset(p.Adding) || !subset(p.Removing):
 		return "a member is no replica"
 	case slices.ContainsFunc(p.ELR, p.InISR):
 		return "someone is in the ISR and in the ELR"
 	case p.Leader != kafka.NoBroker && !p.InISR(p.Leader):
 		return "the leader is not in the ISR"
 	case p.Leader != kafka.NoBroker && !mayLead(img, p, p.Leader):
-		return "the leader is not active"
+		return "the leader may not lead"
 	case p.Leader == kafka.NoBroker && len(p.ISR)+len(p.ELR)+len(p.LastKnownELR) == 0:
 		return "there is no one to wait for"
-	case slices.ContainsFunc(p.ISR, func(id kafka.BrokerID) bool { return !mayLead(img, p, id) }):
-		return "a fenced broker is in the ISR (KIP-841)"
+	case p.Leader == kafka.NoBroker && slices.ContainsFunc(p.ISR, func(id kafka.BrokerID) bool { return mayLead(img, p, id) }):
+		return "someone may lead and does not"
+	case slices.ContainsFunc(p.ISR, func(id kafka.BrokerID) bool { b, known := img.Brokers.ByID(id); return !known || !b.Active() }):
+		return "a broker that is not active is in the ISR (KIP-841)"
 	case len(p.ELR) > 0 && len(p.ISR) >= min(d.minISR(topic), len(p.Replicas)):
 		return "there is an ELR beside a full ISR"
+	case p.RecoveryState == metadata.Recovering && len(p.ISR) > 1:
+		return "the ISR grows while the leader recovers (KIP-704)"
+	case p.Directories != nil && len(p.Directories) != len(p.Replicas):
+		return "directories and replicas differ in number"
 	}
 	return ""
-}
-
-func TestPlacement(t *testing.T) {
-	for _, c := range []struct {
-		racks  map[kafka.BrokerID]string
-		fenced []kafka.BrokerID
-		rf     int
-	}{
-		{map[kafka.BrokerID]string{1: "", 2: "", 3: ""}, nil, 1},
-		{map[kafka.BrokerID]string{1: "", 2: "", 3: "", 4: "", 5: ""}, nil, 3},
-		{map[kafka.BrokerID]string{1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}, nil, 3},
-		{map[kafka.BrokerID]string{1: "a", 2: "a", 3: "b", 4: "b"}, nil, 3},
-		{map[kafka.BrokerID]string{1: "a", 2: "b", 3: "c"}, nil, 2},
-		{map[kafka.BrokerID]string{1: "a", 2: "a", 3: "b", 4: "b"}, []kafka.BrokerID{3, 4}, 2},
-		{map[kafka.BrokerID]string{1: "", 2: "", 3: ""}, []kafka.BrokerID{2}, 2},
-	} {
-		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			w := newWorld()
-			for id := range kafka.BrokerID(len(c.racks)) {
-				w.run(fmt.Sprintf("broker %d rack=%s", id+1, c.racks[id+1]))
-			}
-			for _, id := range c.fenced {
-				w.run(fmt.Sprintf("heartbeat %d fence=", id))
-			}
-			checkPlacement(t, newPlacer(w.img, 12345678901234567890), c.racks, c.fenced, c.rf)
-		})
-	}
-}
-
-// checkPlacement places 60 partitions, a multiple of each number of brokers above.
-func checkPlacement(t *testing.T, p *placer, racks map[kafka.BrokerID]string, fenced []kafka.BrokerID, rf int) {
-	const partitions = 60
-	leads, second := map[kafka.BrokerID]int{}, map[[2]kafka.BrokerID]int{}
-	names := map[string]bool{}
-	for _, name := range racks {
-		names[name] = true
-	}
-	for n := range int32(partitions) {
-		replicas := p.place(n, rf)
-		if len(replicas) != rf || len(slices.Compact(slices.Sorted(slices.Values(replicas)))) != rf {
-			t.Fatalf("partition %d: %v", n, replicas)
-		}
-		if slices.Contains(fenced, replicas[0]) {
-			t.Fatalf("partition %d is led by a fenced broker: %v", n, replicas)
-		}
-		used := map[string]bool{}
-		for _, id := range replicas {
-			used[racks[id]] = true
-		}
-		if len(used) != min(rf, len(names)) {
-			t.Fatalf("partition %d is in %d of %d racks: %v", n, len(used), len(names), replicas)
-		}
-		leads[replicas[0]]++
-		if rf > 1 {
-			second[[2]kafka.BrokerID(replicas[:2])]++
-		}
-	}
-	for id, n := range leads {
-		if n != partitions/(len(racks)-len(fenced)) {
-			t.Errorf("broker %d leads %d of %d partitions", id, n, partitions)
-		}
-	}
-	if live := len(racks) - len(fenced); rf > 1 && live > 2 && len(names) < live {
-		for pair, n := range second {
-			if n > partitions/live*2/3 {
-				t.Errorf("%d of the %d partitions that broker %d leads are followed by %d", n, leads[pair[0]], pair[0], pair[1])
-			}
-		}
-	}
 }

@@ -30,9 +30,10 @@ type world struct {
 func newWorld() *world {
 	w := &world{
 		settings: Settings{Self: 1, NumPartitions: 1, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true},
-		leases:   Leases{SessionTimeout: 9 * time.Second, LastContact: map[kafka.BrokerID]time.Time{}},
+		leases:   Leases{SessionTimeout: 9 * time.Second, HeartbeatInterval: 2 * time.Second},
 		now:      time.Unix(1700000000, 0),
 	}
+	w.leases.Reset(w.now)
 	img, _, err := metadata.Empty().With([]metadata.Record{metadata.FormatRecord{FormatVersion: 1, ClusterID: "c1"}})
 	if err != nil {
 		panic(err)
@@ -57,8 +58,8 @@ func (w *world) runBlock(input string) string {
 // or a name. Names with blanks are written in Go's quotes.
 func (w *world) run(line string) string {
 	verb, rest, _ := strings.Cut(line, " ")
-	validate := verb == "validate"
-	if validate {
+	validate, heard := verb == "validate", verb == "heard"
+	if validate || heard {
 		verb, rest, _ = strings.Cut(rest, " ")
 	}
 	items := strings.Split(rest, " | ")
@@ -72,9 +73,16 @@ func (w *world) run(line string) string {
 		must(err)
 		w.now = w.now.Add(d)
 		return ""
-	case "contact":
-		w.leases.LastContact[broker(first.name)] = w.now
+	case "contact": // a heartbeat, of which only the leases hear
+		w.leases.Heard(w.img, w.heartbeat(first), w.now)
 		return ""
+	case "reset": // another controller
+		w.leases.Reset(w.now)
+		return ""
+	case "expiry":
+		return w.expiry()
+	case "reassign":
+		return w.reassign(first)
 	case "show":
 		return w.show(first.name)
 	case "broker": // registered and unfenced, without a word
@@ -83,7 +91,13 @@ func (w *world) run(line string) string {
 		w.decide(BrokerHeartbeat{Broker: b.ID, Epoch: b.Epoch, MetadataOffset: w.img.Index})
 		return ""
 	}
-	return w.decide(w.command(verb, items, validate))
+	cmd := w.command(verb, items, validate)
+	base := w.img
+	out := w.decide(cmd)
+	if _, register := cmd.(RegisterBroker); heard && !(register && strings.HasPrefix(out, "error")) {
+		w.leases.Heard(base, cmd, w.now)
+	}
+	return out
 }
 
 func (w *world) decide(cmd Command) string {
@@ -116,6 +130,12 @@ func (w *world) set(ws words) {
 			w.settings.MinInSyncReplicas = int32(number(value))
 		case "delete":
 			w.settings.DeleteTopicEnable = value == "true"
+		case "offsets":
+			w.settings.OffsetsTopicReplicationFactor = int16(number(value))
+		case "transactions":
+			w.settings.TransactionTopicReplicationFactor = int16(number(value))
+		case "share":
+			w.settings.ShareTopicReplicationFactor = int16(number(value))
 		default:
 			panic("unknown setting " + key)
 		}
@@ -156,9 +176,7 @@ func (w *world) command(verb string, items []string, validate bool) Command {
 	case "register":
 		return w.register(first)
 	case "heartbeat":
-		return BrokerHeartbeat{
-			Broker: broker(first.name), Epoch: w.epoch(first), MetadataOffset: number(first.get("offset", "1000000")), WantFence: first.has("fence"),
-		}
+		return w.heartbeat(first)
 	case "producerids":
 		return AllocateProducerIDs{Broker: broker(first.name), Epoch: w.epoch(first)}
 	case "create":
@@ -188,7 +206,7 @@ func (w *world) command(verb string, items []string, validate bool) Command {
 	case "alter", "incremental":
 		return alterCommand(verb, items, validate)
 	}
-	panic("unknown command " + verb)
+	return w.clusterCommand(verb, items)
 }
 
 func (w *world) createCommand(items []string, validate bool) CreateTopics {
@@ -313,6 +331,14 @@ func describeReply(out *strings.Builder, img *metadata.Image, reply Reply) {
 		for _, a := range r.Resources {
 			line(fmt.Sprintf("%d:%s", a.Resource.Type, a.Resource.Name), a.Result, "")
 		}
+	case AlterPartitionReply:
+		for _, p := range r.Partitions {
+			out.WriteString(describeAltered(img, p))
+		}
+	case ElectLeadersReply:
+		for _, p := range r.Partitions {
+			line(p.TopicPartition.String(), p.Result, "")
+		}
 	default:
 		fmt.Fprintf(out, "%+v\n", r)
 	}
@@ -340,9 +366,11 @@ func describeRecord(before, after *metadata.Image, r metadata.Record) string {
 		}
 		return fmt.Sprintf("config %d:%s %s=%q", r.Resource.Type, r.Resource.Name, r.Key, *r.Value)
 	case metadata.RegisterBrokerRecord:
-		return fmt.Sprintf("register broker %d epoch=%d rack=%q fenced=%v", r.ID, r.Epoch, r.Rack, r.Fenced)
+		return fmt.Sprintf("register broker %d epoch=%d rack=%q fenced=%v", r.ID, r.Epoch, r.Rack, r.Fenced) + shutdown(r.InControlledShutdown) + describeDirs(r.ID, r.Directories)
 	case metadata.BrokerChangeRecord:
-		return fmt.Sprintf("change broker %d epoch=%d fenced=%v", r.ID, r.Epoch, r.Fenced)
+		return fmt.Sprintf("change broker %d epoch=%d fenced=%v", r.ID, r.Epoch, r.Fenced) + shutdown(r.InControlledShutdown)
+	case metadata.QuorumMemberRecord:
+		return "member " + describeMember(r.Member)
 	}
 	return fmt.Sprintf("%T %+v", r, r)
 }
@@ -358,9 +386,17 @@ func describePartition(p *metadata.PartitionRegistration) string {
 	if p.RecoveryState == metadata.Recovering {
 		s += " recovering"
 	}
+	if p.Adding != nil {
+		s += fmt.Sprintf(" adding=%v", p.Adding)
+	}
+	if p.Removing != nil {
+		s += fmt.Sprintf(" removing=%v", p.Removing)
+	}
 	for i, dir := range p.Directories {
 		if dir.IsZero() {
 			s += fmt.Sprintf(" %d:any-dir", p.Replicas[i])
+		} else if n := dir[15]; n != byte(p.Replicas[i]) {
+			s += fmt.Sprintf(" %d:dir-%d", p.Replicas[i], n)
 		}
 	}
 	return s

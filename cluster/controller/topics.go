@@ -25,9 +25,14 @@ func (d *decision) createTopics(c CreateTopics) Reply {
 		reply.Topics = append(reply.Topics, refused...)
 		return reply
 	}
-	place := newPlacer(d.img, c.Seed)
+	place, placeInternal := newPlacer(d.img, c.Seed, true), newPlacer(d.img, c.Seed, false)
+	ids := make(map[kafka.TopicID]bool, len(wanted))
 	for i := range wanted {
-		reply.Topics = append(reply.Topics, d.createTopic(&wanted[i], place))
+		t, p := &wanted[i], place
+		if kafka.IsInternalTopic(t.Name) {
+			p = placeInternal
+		}
+		reply.Topics = append(reply.Topics, d.createTopic(t, p, ids))
 	}
 	reply.Topics = append(reply.Topics, refused...)
 	if c.ValidateOnly {
@@ -73,8 +78,9 @@ func (d *decision) partitionCount(topics []NewTopic) (n int64) {
 	return n
 }
 
-// createTopic checks in Kafka's order: existence, name, configs, then numbers; the first that fails is the answer.
-func (d *decision) createTopic(t *NewTopic, place *placer) CreatedTopic {
+// createTopic checks in Kafka's order: existence, name, configs, then numbers; the first that fails is the answer. ids are those
+// of the topics before it.
+func (d *decision) createTopic(t *NewTopic, place *placer, ids map[kafka.TopicID]bool) CreatedTopic {
 	configs, r := d.checkNewTopic(t)
 	var partitions []metadata.PartitionRegistration
 	if r.OK() {
@@ -84,9 +90,13 @@ func (d *decision) createTopic(t *NewTopic, place *placer) CreatedTopic {
 			partitions, r = d.assign(t, place)
 		}
 	}
+	if _, taken := d.img.Topics.ByID(t.ID); r.OK() && (taken || ids[t.ID] || isReserved(t.ID)) { // whose ids are random never meets this
+		r = failed(kafka.InvalidRequest, "The topic id %s is taken.", t.ID)
+	}
 	if !r.OK() {
 		return CreatedTopic{Name: t.Name, Result: r}
 	}
+	ids[t.ID] = true
 	d.add(metadata.TopicRecord{ID: t.ID, Name: t.Name})
 	for _, key := range slices.Sorted(maps.Keys(configs)) {
 		value := configs[key]
@@ -135,8 +145,8 @@ func (d *decision) checkNewTopic(t *NewTopic) (configs map[string]string, r Resu
 	return configs, ok
 }
 
-// assign chooses the replicas. Internal topics get as many as there can be: a coordinator that works with one broker is
-// worth more than one that waits for three.
+// assign chooses the replicas. Internal topics get as many as there can be at once: a coordinator that works with one broker
+// is worth more than one that waits for three. RaiseInternalTopics gives them the others.
 func (d *decision) assign(t *NewTopic, place *placer) ([]metadata.PartitionRegistration, Result) {
 	switch {
 	case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
@@ -221,8 +231,7 @@ func (d *decision) partitionByHand(partition int32, replicas []kafka.BrokerID, f
 	return reg, ok
 }
 
-// newPartition is the first registration of a partition: the active replicas are its ISR, the first of them leads. A
-// broker with one directory is told to use it, one with several chooses.
+// newPartition is the first registration of a partition: the active replicas are its ISR, the first of them leads.
 func (d *decision) newPartition(replicas []kafka.BrokerID) metadata.PartitionRegistration {
 	reg := metadata.PartitionRegistration{Replicas: replicas, Leader: kafka.NoBroker, Directories: make([]kafka.DirectoryID, len(replicas))}
 	for i, id := range replicas {
@@ -233,14 +242,20 @@ func (d *decision) newPartition(replicas []kafka.BrokerID) metadata.PartitionReg
 		if b.Active() {
 			reg.ISR = append(reg.ISR, id)
 		}
-		if len(b.Directories) == 1 {
-			reg.Directories[i] = b.Directories[0]
-		}
+		reg.Directories[i] = onlyDirectory(b)
 	}
 	if len(reg.ISR) > 0 {
 		reg.Leader = reg.ISR[0]
 	}
 	return reg
+}
+
+// onlyDirectory is where a new replica of the broker goes; a broker that has a choice makes it.
+func onlyDirectory(b *metadata.BrokerRegistration) kafka.DirectoryID {
+	if len(b.Directories) == 1 {
+		return b.Directories[0]
+	}
+	return kafka.UnassignedDirectory
 }
 
 func (d *decision) createPartitions(c CreatePartitions) Reply {
@@ -253,7 +268,7 @@ func (d *decision) createPartitions(c CreatePartitions) Reply {
 			additional += max(0, int64(t.Count)-int64(len(topic.Partitions)))
 		}
 	}
-	place := newPlacer(d.img, c.Seed)
+	place := newPlacer(d.img, c.Seed, true)
 	for i := range c.Topics {
 		t := &c.Topics[i]
 		var r Result
