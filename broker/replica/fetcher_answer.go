@@ -45,14 +45,11 @@ const (
 	maxLeaderBackoff = time.Second
 )
 
-// row takes one partition's part of an answer, if it is about what the partition was asked for and still is (R32).
+// row takes one partition's part of an answer, if it is about what the partition was asked for and still is: the same topic
+// id, leader epoch (in another one it is another followed, which was not asked yet) and offset.
 func (f *Fetcher) row(now time.Time, d *FetchedPartition) {
 	st := f.partitions[d.TopicIDPartition]
-	if st == nil || !st.asked || st.state != fetching {
-		return
-	}
-	if st.sent.LeaderEpoch != st.epoch || st.sent.Offset != st.p.log.EndOffset() {
-		f.note(st)
+	if st == nil || !st.asked || st.state != fetching || st.sent.Offset != st.p.log.EndOffset() {
 		return
 	}
 	switch d.Code {

@@ -14,7 +14,8 @@ func (f *Fetcher) request(now time.Time) *FetchRequest {
 	} else {
 		fresh = f.nameChanged(r)
 	}
-	if f.asked == 0 && len(r.Forgotten) == 0 {
+	if f.asked == 0 {
+		f.session = false // a request that only ends it would be wasted
 		return nil
 	}
 	r.MaxWaitMs = int32((f.waitFor(now, fresh) + time.Millisecond - 1).Milliseconds())

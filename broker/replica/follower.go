@@ -32,7 +32,7 @@ func (p *Partition) followLocked(r metadata.PartitionRegistration) {
 // What follows is called by the fetcher that owns the partition, and by nothing else while it does (see followed.guard):
 // so the log's end does not move between the calls, and a truncation, which syncs, needs no lock of the partition.
 
-// requireFollowing is the first thing that whatever was fetched meets (R27, R32).
+// requireFollowing is the first thing that whatever was fetched meets.
 func (p *Partition) requireFollowing(epoch kafka.LeaderEpoch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *Partition) fetchPartition(epoch kafka.LeaderEpoch, maxBytes int32) Fetc
 func (p *Partition) counts() bool { return p.countedEnd() >= p.log.EndOffset() }
 
 // appendFetched appends what the leader sent as it is, and then takes over its high watermark, as far as this log goes,
-// and its log start (R30). It returns how many bytes were appended.
+// and its log start. It returns how many bytes were appended.
 //
 // Errors: errNotFollowing; CORRUPT_MESSAGE, with nothing appended, for records that are damaged or do not go on where the
 // log ends; those of the disk.
@@ -124,21 +124,21 @@ type truncation struct {
 	changed       bool  // the next fetch asks for something else
 }
 
-// truncateDiverged cuts the log where it left the leader's (R28). What the leader said of its high watermark does not
+// truncateDiverged cuts the log where it left the leader's. What the leader said of its high watermark does not
 // count: it is about another log (KAFKA-14704).
 func (p *Partition) truncateDiverged(epoch kafka.LeaderEpoch, d *FetchedPartition) (truncation, error) {
 	if err := p.requireFollowing(epoch); err != nil {
 		return truncation{}, err
 	}
-	if mutant.Is("hwBeforeTruncation") {
-		p.log.SetHighWatermark(d.HighWatermark)
+	if hw := p.log.HighWatermark(); mutant.Is("hwBeforeTruncation") && p.log.SetHighWatermark(d.HighWatermark) > hw {
+		return truncation{}, nil // the same answer comes again, soon
 	}
 	own, ownEnd := p.log.EndOffsetForEpoch(d.Diverging.Epoch)
 	offset, _ := tracker.TruncationPoint(tracker.EpochEnd(*d.Diverging), tracker.EpochEnd{Epoch: own, End: ownEnd}, p.log.EndOffset())
 	return p.truncating(func() error { return p.log.TruncateTo(offset) })
 }
 
-// outOfRange does what it takes when the leader has nothing at the follower's offset (R31): a log that ends beyond the
+// outOfRange does what it takes when the leader has nothing at the follower's offset: a log that ends beyond the
 // leader's is cut there, and one that ends before the leader's begins is given up, with its high watermark (KAFKA-9491).
 // Else the leader has moved on meanwhile, and nothing changes.
 func (p *Partition) outOfRange(epoch kafka.LeaderEpoch, leaderStart, leaderEnd int64) (truncation, error) {

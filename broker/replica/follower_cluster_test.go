@@ -24,14 +24,14 @@ type cluster struct {
 	now    time.Time
 	nodes  []*node
 	topic  kafka.TopicID
-	record metadata.PartitionRecord // as the metadata has it
+	parts  []metadata.PartitionRecord // as the metadata has them
 	config TopicConfig
 
-	sessions bool                                    // leaders keep fetch sessions
-	cut      map[[2]kafka.BrokerID]bool              // requests from, to, that fail
-	asked    []*question                             // not answered yet, oldest first
-	edit     func(FetchedPartition) FetchedPartition // of what is answered, if not nil
-	fetches  []FetchRequest                          // all that were asked
+	sessions bool                       // leaders keep fetch sessions
+	cut      map[[2]kafka.BrokerID]bool // requests from, to, that fail
+	asked    []*question                // not answered yet, oldest first
+	edit     func(*FetchedPartition)    // what is answered, if not nil
+	fetches  []FetchRequest             // all that were asked
 }
 
 // node is one broker of a cluster.
@@ -39,12 +39,13 @@ type node struct {
 	c        *cluster
 	id       kafka.BrokerID
 	disk     *vfs.Mem
+	faulty   *vfs.Faulty // over disk
 	policy   log.FsyncPolicy
 	logs     *commitLogs
 	manager  *Manager
 	fetchers *Fetchers
 	image    *metadata.Image
-	sessions map[[2]int]*testSession // by follower and its fetcher
+	sessions map[[2]int][]FetchPartition // by follower and its fetcher
 	wake     time.Time
 }
 
@@ -66,17 +67,15 @@ type question struct {
 	offsets  FetchPartition
 	listed   func(start, end int64, err error) // of offsets
 	parked   bool                              // the leader has nothing to say to fetch yet
+	deadline time.Time                         // when it says so
 }
 
-type testSession struct {
-	order []FetchPartition
-	told  map[TopicIDPartition][2]int64 // high watermark and log start
+func testTP(partition int) kafka.TopicPartition {
+	return kafka.TopicPartition{Topic: "t", Partition: int32(partition)}
 }
 
-var testTP = kafka.TopicPartition{Topic: "t"}
-
-// newCluster has brokers 1 to n, with one partition t-0 that has a replica on each, and no leader yet.
-func newCluster(t *testing.T, n int) *cluster {
+// newCluster has brokers 1 to n, with a topic t whose partitions have a replica on each, and no leader yet.
+func newCluster(t *testing.T, n, partitions int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, now: testTime, topic: kafka.TopicID{15: 7}, cut: map[[2]kafka.BrokerID]bool{}}
 	c.config = TopicConfig{Log: log.DefaultConfig(), MinInsyncReplicas: 1, Rules: batch.Rules{MaxMessageBytes: 1 << 20, SegmentBytes: 1 << 30,
@@ -85,8 +84,10 @@ func newCluster(t *testing.T, n int) *cluster {
 	for i := range replicas {
 		replicas[i] = kafka.BrokerID(i + 1)
 	}
-	c.record = metadata.PartitionRecord{TopicID: c.topic, PartitionRegistration: metadata.PartitionRegistration{Replicas: replicas, ISR: replicas,
-		Leader: kafka.NoBroker, LeaderEpoch: -1, PartitionEpoch: -1, Directories: make([]kafka.DirectoryID, n)}}
+	for i := range partitions {
+		c.parts = append(c.parts, metadata.PartitionRecord{TopicID: c.topic, Partition: int32(i), PartitionRegistration: metadata.PartitionRegistration{
+			Replicas: replicas, ISR: replicas, Leader: kafka.NoBroker, LeaderEpoch: -1, PartitionEpoch: -1, Directories: make([]kafka.DirectoryID, n)}})
+	}
 	for _, id := range replicas {
 		c.nodes = append(c.nodes, &node{c: c, id: id, policy: log.FsyncBackground})
 		c.node(id).start(vfs.NewMem())
@@ -101,11 +102,12 @@ func (n *node) start(disk *vfs.Mem) {
 	t := n.c.t
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	store, err := log.OpenStore(log.StoreOptions{FS: disk, Clock: clock.NewManual(testTime), Dirs: []string{"/data"}, NodeID: n.id, FsyncPolicy: n.policy, Logger: logger})
+	n.faulty = vfs.NewFaulty(disk)
+	store, err := log.OpenStore(log.StoreOptions{FS: n.faulty, Clock: clock.NewManual(testTime), Dirs: []string{"/a", "/b"}, NodeID: n.id, FsyncPolicy: n.policy, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.disk, n.logs, n.image, n.sessions, n.wake = disk, &commitLogs{Store: store}, metadata.Empty(), map[[2]int]*testSession{}, time.Time{}
+	n.disk, n.logs, n.image, n.sessions, n.wake = disk, &commitLogs{Store: store}, metadata.Empty(), map[[2]int][]FetchPartition{}, time.Time{}
 	n.fetchers = NewFetchers(FetcherOptions{Endpoint: &endpoint{n.c, n.id}, Clock: clock.NewManual(testTime), Logger: logger, PerLeader: 1,
 		WaitMax: 500 * time.Millisecond, Backoff: time.Second, MinBytes: 1, MaxBytes: 1 << 20, ResponseMaxBytes: 10 << 20})
 	n.manager = NewManager(Options{Self: n.id, Logs: n.logs, FsyncPolicy: n.policy, Followers: n.fetchers, Logger: logger,
@@ -116,8 +118,10 @@ func (n *node) start(disk *vfs.Mem) {
 // restart ends the process without warning and starts it again on a disk, by default its own.
 func (n *node) restart(disk *vfs.Mem) {
 	n.c.asked = slices.DeleteFunc(n.c.asked, func(q *question) bool { return q.from == n.id })
-	for _, other := range n.c.nodes {
-		other.sessions = map[[2]int]*testSession{} // connections are gone
+	for _, q := range slices.Clone(n.c.asked) {
+		if q.to == n.id { // its connection is closed
+			n.c.fail(q)
+		}
 	}
 	n.start(disk)
 }
@@ -125,9 +129,17 @@ func (n *node) restart(disk *vfs.Mem) {
 // apply has the node take the metadata as it is now.
 func (n *node) apply() {
 	n.c.t.Helper()
-	records := []metadata.Record{n.c.record}
-	if n.image.Topics.Len() == 0 {
-		records = []metadata.Record{metadata.TopicRecord{ID: n.c.topic, Name: testTP.Topic}, n.c.record}
+	var records []metadata.Record
+	for t := range n.image.Topics.All() {
+		if t.ID != n.c.topic {
+			records = append(records, metadata.RemoveTopicRecord{ID: t.ID})
+		}
+	}
+	if _, ok := n.image.Topics.ByID(n.c.topic); !ok {
+		records = append(records, metadata.TopicRecord{ID: n.c.topic, Name: testTP(0).Topic})
+	}
+	for _, p := range n.c.parts {
+		records = append(records, p)
 	}
 	next, delta, err := n.image.With(records)
 	if err != nil {
@@ -137,15 +149,24 @@ func (n *node) apply() {
 	n.manager.Apply(delta, next)
 }
 
-// elect changes the leader in the metadata, with the in-sync replicas given (all that are alive have to be told by apply).
-func (c *cluster) elect(leader kafka.BrokerID, isr ...kafka.BrokerID) kafka.LeaderEpoch {
-	if len(isr) == 0 {
-		isr = []kafka.BrokerID{leader}
+// elect makes a broker the leader of all partitions, alone in sync, in the metadata; apply tells who shall know.
+func (c *cluster) elect(leader kafka.BrokerID) kafka.LeaderEpoch {
+	for i := range c.parts {
+		p := &c.parts[i]
+		p.Leader, p.ISR = leader, []kafka.BrokerID{leader}
+		p.LeaderEpoch++
+		p.PartitionEpoch++
 	}
-	c.record.Leader, c.record.ISR = leader, isr
-	c.record.LeaderEpoch++
-	c.record.PartitionEpoch++
-	return c.record.LeaderEpoch
+	return c.parts[0].LeaderEpoch
+}
+
+// recreate deletes the topic and makes it anew, with a leader.
+func (c *cluster) recreate(leader kafka.BrokerID) {
+	c.topic[0]++
+	for i := range c.parts {
+		c.parts[i].TopicID, c.parts[i].LeaderEpoch, c.parts[i].PartitionEpoch = c.topic, -1, -1
+	}
+	c.elect(leader)
 }
 
 func (c *cluster) applyAll() {
@@ -155,25 +176,38 @@ func (c *cluster) applyAll() {
 	}
 }
 
-func (n *node) partition() *Partition { return n.manager.Partition(testTP) }
+func (n *node) partition(i int) *Partition { return n.manager.Partition(testTP(i)) }
 
-// produce appends batches of the given numbers of records.
+func (n *node) log() *log.Log { return n.partition(0).Log() }
+
+// produce appends batches of the given numbers of records to partition 0.
 func (n *node) produce(batches ...int) {
 	n.c.t.Helper()
+	n.produceTo(0, batches...)
+}
+
+func (n *node) produceTo(partition int, batches ...int) {
+	n.c.t.Helper()
+	p := n.partition(partition)
 	for _, records := range batches {
 		b := batch.NewBuilder(batch.None, 0)
 		for range records {
-			b.Append(testTime.UnixMilli(), nil, fmt.Appendf(nil, "%d in epoch %d", n.id, n.partition().LeaderEpoch()))
+			b.Append(testTime.UnixMilli(), nil, fmt.Appendf(nil, "%d in epoch %d", n.id, p.LeaderEpoch()))
 		}
 		built, err := b.Build()
 		if err != nil {
 			n.c.t.Fatal(err)
 		}
-		if _, err := n.partition().Append(&AppendRequest{Records: built, Version: 9, Acks: AcksLeader, Now: testTime}); err != nil {
+		if _, err := p.Append(&AppendRequest{Records: built, Version: 9, Acks: AcksLeader, Now: testTime, Acker: nobody{}}); err != nil {
 			n.c.t.Fatal(err)
 		}
 	}
 }
+
+// nobody waits for acknowledgements.
+type nobody struct{}
+
+func (nobody) Acked(int, error) {}
 
 // endpoint is a broker's LeaderEndpoint.
 type endpoint struct {
@@ -191,7 +225,8 @@ func (e *endpoint) Fetch(leader kafka.BrokerID, r *FetchRequest, done func(Fetch
 		e.c.t.Error("a full request without partitions")
 	}
 	e.c.fetches = append(e.c.fetches, *r)
-	e.c.asked = append(e.c.asked, &question{from: e.from, to: leader, fetch: r, answered: done})
+	deadline := e.c.now.Add(time.Duration(r.MaxWaitMs) * time.Millisecond)
+	e.c.asked = append(e.c.asked, &question{from: e.from, to: leader, fetch: r, answered: done, deadline: deadline})
 }
 
 func (e *endpoint) Offsets(leader kafka.BrokerID, p FetchPartition, done func(start, end int64, err error)) {
@@ -203,83 +238,87 @@ var errCut = kafka.Errorf(kafka.NetworkException, "the connection is cut")
 // answer delivers one question; it reports false where the leader waits for something to answer with.
 func (c *cluster) answer(q *question) bool {
 	leader := c.node(q.to)
-	cut := c.cut[[2]kafka.BrokerID{q.from, q.to}]
 	switch {
-	case q.fetch == nil && cut:
-		q.listed(-1, -1, errCut)
+	case c.cut[[2]kafka.BrokerID{q.from, q.to}]:
+		c.fail(q)
+		return true
 	case q.fetch == nil:
 		q.listed(leader.listOffsets(&q.offsets))
-	case cut:
-		q.answered(FetchResponse{}, errCut)
 	default:
 		r, err := leader.fetch(q)
-		if err == nil && len(r.Partitions) == 0 && q.fetch.MaxWaitMs > 0 {
+		if err == nil && len(r.Partitions) == 0 && c.now.Before(q.deadline) {
 			q.parked = true
 			return false
 		}
 		q.answered(r, err)
 	}
-	c.asked = slices.DeleteFunc(c.asked, func(other *question) bool { return other == q })
+	c.over(q)
 	return true
 }
 
-func (n *node) listOffsets(p *FetchPartition) (start, end int64, err error) {
-	partition := n.partition()
-	if partition == nil || partition.TopicID() != p.TopicID {
+func (c *cluster) fail(q *question) {
+	if q.fetch == nil {
+		q.listed(-1, -1, errCut)
+	} else {
+		q.answered(FetchResponse{}, errCut)
+	}
+	c.over(q)
+}
+
+func (c *cluster) over(q *question) {
+	c.asked = slices.DeleteFunc(c.asked, func(other *question) bool { return other == q })
+}
+
+func (n *node) listOffsets(asked *FetchPartition) (start, end int64, err error) {
+	p := n.manager.Partition(asked.TopicPartition)
+	if p == nil || p.TopicID() != asked.TopicID {
 		return -1, -1, kafka.Errorf(kafka.UnknownTopicID, "")
 	}
-	if _, err := partition.requireLeader(p.LeaderEpoch); err != nil {
+	if _, err := p.requireLeader(asked.LeaderEpoch); err != nil {
 		return -1, -1, err
 	}
-	return partition.Log().StartOffset(), partition.Log().EndOffset(), nil
+	return p.Log().StartOffset(), p.Log().EndOffset(), nil
 }
 
 // fetch answers as a leader; an answer without partitions is none yet.
 func (n *node) fetch(q *question) (r FetchResponse, err error) {
 	key := [2]int{int(q.from), q.fetch.Fetcher}
-	s := n.sessions[key]
+	asked, ok := n.sessions[key]
 	switch {
 	case q.fetch.Full:
-		s = &testSession{order: slices.Clone(q.fetch.Partitions), told: map[TopicIDPartition][2]int64{}}
-	case s == nil:
+		asked = slices.Clone(q.fetch.Partitions)
+	case !ok:
 		return r, kafka.Errorf(kafka.FetchSessionIDNotFound, "")
 	case !q.parked:
-		s.update(q.fetch)
+		asked = updateSession(asked, q.fetch)
 	}
-	if n.c.sessions {
-		n.sessions[key], r.Session = s, true
+	if r.Session = n.c.sessions; r.Session {
+		n.sessions[key] = asked
 	}
-	for i := range s.order {
-		row := n.read(q, &s.order[i])
-		id, told := row.TopicIDPartition, [2]int64{row.HighWatermark, row.LogStartOffset}
-		if before, ok := s.told[id]; !ok && q.fetch.MaxWaitMs > 0 && !n.c.sessions {
-			ok, before = true, told // without a session only records, errors and divergence are news
-			if row.Code == kafka.None && row.Diverging == nil && len(row.Records) == 0 && row.HighWatermark <= n.c.node(q.from).partition().Log().HighWatermark() {
-				continue
-			}
-		} else if ok && before == told && row.Code == kafka.None && row.Diverging == nil && len(row.Records) == 0 {
-			continue
+	for i := range asked {
+		row := n.read(q, &asked[i])
+		follower := n.c.node(q.from).manager.Partition(asked[i].TopicPartition)
+		if row.Code != kafka.None || row.Diverging != nil || len(row.Records) > 0 || q.fetch.MaxWaitMs == 0 ||
+			row.HighWatermark > follower.Log().HighWatermark() || row.LogStartOffset > follower.Log().StartOffset() {
+			r.Partitions = append(r.Partitions, row)
 		}
-		s.told[id] = told
-		r.Partitions = append(r.Partitions, row)
 	}
 	return r, nil
 }
 
-func (s *testSession) update(r *FetchRequest) {
+func updateSession(partitions []FetchPartition, r *FetchRequest) []FetchPartition {
 	for _, p := range r.Partitions {
-		id := TopicIDPartition{p.TopicID, p.Partition}
-		i := slices.IndexFunc(s.order, func(o FetchPartition) bool { return o.TopicID == id.TopicID && o.Partition == id.Partition })
+		i := slices.IndexFunc(partitions, func(o FetchPartition) bool { return o.TopicID == p.TopicID && o.Partition == p.Partition })
 		if i < 0 {
-			s.order = append(s.order, p)
+			partitions = append(partitions, p)
 			continue
 		}
-		s.order[i] = p
+		partitions[i] = p
 	}
 	for _, id := range r.Forgotten {
-		s.order = slices.DeleteFunc(s.order, func(o FetchPartition) bool { return o.TopicID == id.TopicID && o.Partition == id.Partition })
-		delete(s.told, id)
+		partitions = slices.DeleteFunc(partitions, func(o FetchPartition) bool { return o.TopicID == id.TopicID && o.Partition == id.Partition })
 	}
+	return partitions
 }
 
 func (n *node) read(q *question, asked *FetchPartition) FetchedPartition {
@@ -304,7 +343,7 @@ func (n *node) read(q *question, asked *FetchPartition) FetchedPartition {
 		}
 	}
 	if n.c.edit != nil {
-		row = n.c.edit(row)
+		n.c.edit(&row)
 	}
 	return row
 }
@@ -322,6 +361,48 @@ func (n *node) commit() (any bool) {
 	}
 	return len(waiting) > 0
 }
+
+// answerAll steps every node once and delivers what is asked then; logs are not committed.
+func (c *cluster) answerAll() {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		n.step()
+	}
+	for _, q := range slices.Clone(c.asked) {
+		c.answer(q)
+	}
+	for _, n := range c.nodes {
+		n.step()
+	}
+}
+
+// late has a leader answer what a follower asked, as edited, and returns what delivers that.
+func (c *cluster) late(from, to kafka.BrokerID, edit func(*FetchedPartition)) (deliver func()) {
+	c.t.Helper()
+	c.node(from).step()
+	i := slices.IndexFunc(c.asked, func(q *question) bool { return q.from == from && q.to == to && q.fetch != nil })
+	if i < 0 {
+		c.t.Fatalf("broker %d asks nothing of %d", from, to)
+	}
+	q := c.asked[i]
+	c.asked = slices.Delete(c.asked, i, i+1)
+	c.edit = edit
+	r, err := c.node(to).fetch(q)
+	c.edit = nil
+	if err != nil || len(r.Partitions) == 0 {
+		c.t.Fatalf("there is nothing to deliver: %+v, %v", r, err)
+	}
+	return func() { q.answered(r, nil) }
+}
+
+// cutOff lets no request of or to a broker through; heal lets all.
+func (c *cluster) cutOff(id kafka.BrokerID) {
+	for _, n := range c.nodes {
+		c.cut[[2]kafka.BrokerID{id, n.id}], c.cut[[2]kafka.BrokerID{n.id, id}] = true, true
+	}
+}
+
+func (c *cluster) heal() { clear(c.cut) }
 
 // settle lets everything happen that can without time passing.
 func (c *cluster) settle() {
@@ -353,6 +434,11 @@ func (c *cluster) wait(d time.Duration) {
 				next = n.wake
 			}
 		}
+		for _, q := range c.asked {
+			if q.parked && q.deadline.Before(next) {
+				next = q.deadline
+			}
+		}
 		if next == end {
 			break
 		}
@@ -362,11 +448,16 @@ func (c *cluster) wait(d time.Duration) {
 	c.settle()
 }
 
-// content is all batches of a log, and what it knows of each offset's epoch.
-func (n *node) content() (records []byte, epochs []kafka.LeaderEpoch) {
+// content is all batches of a partition's log, and what it knows of each offset's epoch.
+func (n *node) content(partition int) (records []byte, epochs []kafka.LeaderEpoch) {
 	n.c.t.Helper()
-	l := n.partition().Log()
-	for offset := l.StartOffset(); offset < l.EndOffset(); {
+	return n.contentFrom(partition, n.partition(partition).Log().StartOffset())
+}
+
+func (n *node) contentFrom(partition int, start int64) (records []byte, epochs []kafka.LeaderEpoch) {
+	n.c.t.Helper()
+	l := n.partition(partition).Log()
+	for offset := start; offset < l.EndOffset(); {
 		got, err := l.Read(log.ReadRequest{Offset: offset, MaxBytes: 1 << 30, EndOffset: l.EndOffset(), AtLeastOne: true})
 		if err != nil {
 			n.c.t.Fatal(err)
@@ -386,20 +477,26 @@ func (n *node) content() (records []byte, epochs []kafka.LeaderEpoch) {
 		}
 		records = append(records, b...)
 	}
-	for offset := l.StartOffset(); offset < l.EndOffset(); offset++ {
+	for offset := start; offset < l.EndOffset(); offset++ {
 		epochs = append(epochs, l.EpochForOffset(offset))
 	}
 	return records, epochs
 }
 
-// requireEqual checks that all nodes have the same log, byte for byte.
+// requireEqual checks that all nodes have the same log, byte for byte, from where the one begins that begins last.
 func (c *cluster) requireEqual() {
 	c.t.Helper()
-	want, wantEpochs := c.nodes[0].content()
-	for _, n := range c.nodes[1:] {
-		got, epochs := n.content()
-		if !bytes.Equal(got, want) || !slices.Equal(epochs, wantEpochs) {
-			c.t.Fatalf("broker %d has %s, broker 1 has %s", n.id, describe(got), describe(want))
+	for i := range c.parts {
+		start := int64(0)
+		for _, n := range c.nodes {
+			start = max(start, n.partition(i).Log().StartOffset())
+		}
+		want, wantEpochs := c.nodes[0].contentFrom(i, start)
+		for _, n := range c.nodes[1:] {
+			got, epochs := n.contentFrom(i, start)
+			if !bytes.Equal(got, want) || !slices.Equal(epochs, wantEpochs) {
+				c.t.Fatalf("partition %d: broker %d has %s with epochs %v, broker 1 has %s with %v", i, n.id, describe(got), epochs, describe(want), wantEpochs)
+			}
 		}
 	}
 }
@@ -419,7 +516,7 @@ func describe(records []byte) string {
 
 func (n *node) requireLog(want string) {
 	n.c.t.Helper()
-	records, _ := n.content()
+	records, _ := n.content(0)
 	if got := describe(records); got != want {
 		n.c.t.Fatalf("broker %d has %s, want %s", n.id, got, want)
 	}
