@@ -11,13 +11,13 @@
 //     the other way round the entries are merely not there, as if their message had been lost.
 //  2. A snapshot from the leader is written and synced, then the log begins anew behind it. Crash in between: the log still
 //     ends below the snapshot, which Open sees, and it is cut then.
-//  3. Entries, appended and synced. Conflicting ones are cut first: only what was never committed can conflict.
-//  4. How far the log is committed, but only where a change of members may be among what is: see Members below.
-//  5. Messages. All of them may say "I have that", so none leaves before 1 to 4: an acknowledgement that a crash takes
+//  3. Entries, appended and synced. Conflicting ones are cut first: only what was never committed can conflict. Changes of
+//     members have an order of their own, see below.
+//  4. Messages. All of them may say "I have that", so none leaves before 1 to 3: an acknowledgement that a crash takes
 //     back can undo a commit that others have seen.
-//  6. Committed entries are applied to the image. The image is memory only: after a crash it is the newest snapshot
+//  5. Committed entries are applied to the image. The image is memory only: after a crash it is the newest snapshot
 //     plus the log behind it.
-//  7. When enough was applied, a snapshot of the image is written, and only when it is durable the log gives up what the
+//  6. When enough was applied, a snapshot of the image is written, and only when it is durable the log gives up what the
 //     snapshot covers. Crash in between: too much log, which the next snapshot removes.
 //
 // A node that is the only voter elects itself at the first Step, without waiting for an election timeout.
@@ -32,8 +32,9 @@
 //
 // A change counts when it is applied, and two neighbouring configurations have no majorities apart. Two that are further
 // apart may have. So a node must not fall back by two changes after a crash, which would be easy if it forgot how far the
-// log is committed: {1} became {1, 2, 3}, 2 and 3 have gone on, and 1 comes back and elects itself alone. Before a node says
-// that it has entries beyond a change that is committed, and before it counts votes by the change, raft-state knows it.
+// log is committed: {1} became {1, 2, 3}, 2 and 3 have gone on, and 1 comes back and elects itself alone. It would not even
+// take an acknowledgement: a candidate wins by the log that it has. Therefore raft-state says that a change is committed
+// before the next change is written to the log, and before votes count by it.
 //
 // # Failover
 //

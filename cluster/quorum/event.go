@@ -43,7 +43,8 @@ type TransferLeadership struct {
 }
 
 // ChangeMembers proposes other members, by Raft id. Several changes at once become true together, by joint consensus: from
-// one voter to three, say, without being two in between. One change is under way at a time; see Members.Changing.
+// one voter to three, say, without being two in between. One change is under way at a time; see Members.Changing. A leader
+// does not remove itself: it hands over, and drops the change for the next one to be asked.
 type ChangeMembers struct {
 	Learn   []uint64 // learners to be added
 	Promote []uint64 // learners that become voters
@@ -80,6 +81,6 @@ type Applied struct {
 type Leadership struct {
 	Term   int32
 	Leader uint64 // Raft id; 0 if unknown
-	// Ready is true when this node leads and has applied all that was decided before: only then may it decide.
+	// Ready is true when this node leads and has applied all that was decided before: only then may it decide, and propose.
 	Ready bool
 }

@@ -43,8 +43,13 @@ func (n *Node) changing() bool {
 	return len(n.conf.GetVotersOutgoing()) > 0 || n.applied+1 < n.confEnd
 }
 
-// changeMembers proposes a change; false: it is not one that can be made now.
+// changeMembers proposes a change; false: it is not one that can be made now. A leader that is to go hands over first, for
+// nobody may be left who knows that its removal is committed.
 func (n *Node) changeMembers(e ChangeMembers) bool {
+	if slices.Contains(e.Remove, n.RaftID()) {
+		n.transfer(0)
+		return false
+	}
 	change, err := n.plan(e)
 	if err == nil {
 		err = n.raft.ProposeConfChange(change)

@@ -127,7 +127,7 @@ func (n *Node) step(now time.Time, e Event, out *Output) (err error) {
 	if err := n.work(now, out); err != nil {
 		return err
 	}
-	if n.alone() && n.lead.Leader == 0 {
+	if n.alone() && n.lead.Leader != n.RaftID() { // nobody, or one who was removed
 		if err := n.raft.Campaign(); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (n *Node) take(now time.Time, e Event, out *Output) error {
 		n.raft.Tick()
 	case Wake:
 	case Propose:
-		out.Dropped = n.raft.Propose(e.Data) != nil
+		out.Dropped = !n.lead.Ready || n.raft.Propose(e.Data) != nil
 	case Receive:
 		for _, m := range e.Messages {
 			n.receive(m)
@@ -204,27 +204,41 @@ func (n *Node) persist(rd raft.Ready, now time.Time, out *Output) error {
 			return err
 		}
 	}
-	if len(rd.Entries) > 0 {
-		if err := n.storage.append(rd.Entries, now); err != nil {
+	return n.append(rd.Entries, n.raft.BasicStatus().HardState.GetCommit(), now)
+}
+
+// append makes entries durable. A change of members is not written before the change ahead of it is known, on the disk, to
+// be committed, which it is, or nobody would have proposed the next. So a node's log has one change at most beyond the
+// configuration that it counts votes by when it starts: two configurations further apart may have majorities that do not
+// meet, and a node that is a candidate by the older one would win with a log that has the newer one.
+func (n *Node) append(entries []*raftpb.Entry, committed uint64, now time.Time) error {
+	for len(entries) > 0 {
+		first := entries[0]
+		if first.GetType() != raftpb.EntryNormal {
+			if n.storage.state.Committed < int64(n.confEnd) {
+				if err := n.storage.saveCommitted(int64(min(committed+1, first.GetIndex()))); err != nil {
+					return err
+				}
+			}
+			n.confEnd = first.GetIndex() + 1
+		}
+		count := 1 + slices.IndexFunc(entries[1:], func(e *raftpb.Entry) bool { return e.GetType() != raftpb.EntryNormal })
+		if count == 0 {
+			count = len(entries)
+		}
+		if err := n.storage.append(entries[:count], now); err != nil {
 			return err
 		}
-	}
-	for _, e := range rd.Entries {
-		if e.GetType() != raftpb.EntryNormal {
-			n.confEnd = max(n.confEnd, e.GetIndex()+1)
-		}
-	}
-	// A node that forgot that a change of members is committed would count votes by a configuration that may be two changes
-	// old, whose majorities need not meet those of today. So it must not say that it has the entries of the next change.
-	if committed := n.storage.state.Committed; len(rd.Messages) > 0 && committed > 0 && committed < int64(n.confEnd) {
-		return n.storage.saveCommitted(int64(n.raft.BasicStatus().HardState.GetCommit()) + 1)
+		entries = entries[count:]
 	}
 	return nil
 }
 
+// updateLeadership looks who leads. A leader that takes part in its own removal (it inherited that) appends nothing more:
+// it steps down with the change, and who comes after it may need its vote, which an entry too many would forbid.
 func (n *Node) updateLeadership() {
 	st := n.raft.BasicStatus()
-	leads := st.RaftState == raft.StateLeader
+	leads := st.RaftState == raft.StateLeader && slices.Contains(n.conf.GetVoters(), n.RaftID())
 	n.lead = Leadership{Term: int32(st.HardState.GetTerm()), Leader: st.Lead, Ready: leads && n.ready == st.HardState.GetTerm()}
 	if n.lead.Leader != raft.None {
 		n.candidacy = candidacy{}

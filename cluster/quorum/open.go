@@ -215,7 +215,7 @@ func (s *storage) wait(o *Options) error {
 		return nil
 	}
 	s.state = raftState{RaftID: o.Self.RaftID}
-	return writeRaftState(s.fs, s.dir, s.state)
+	return errors.Join(writeRaftState(s.fs, s.dir, s.state), s.fs.SyncDir(filepath.Dir(s.dir)))
 }
 
 // found writes offset 0, then raft-state. A crash in between: the next start founds again, maybe with others, for nothing

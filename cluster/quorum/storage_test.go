@@ -56,7 +56,8 @@ func terms(t *testing.T, s *storage) (out []uint64) {
 // Entries that conflict give way, in the file and in memory; and a power cut in between brings none of them back behind
 // what took their place.
 func TestConflictingEntriesGiveWay(t *testing.T) {
-	fsys := &hookFS{Mem: newDisk(), before: func() {}}
+	mem := newDisk()
+	fsys := &hookFS{FS: mem, before: func() {}}
 	s := storageOn(t, fsys)
 	if err := s.append(termEntries(0, 1, 1, 1, 1, 1, 1), epoch); err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func TestConflictingEntriesGiveWay(t *testing.T) {
 	fsys.before = func() {
 		for seed := range uint64(30) {
 			moments++
-			after := storageOn(t, fsys.Crash(vfs.LoseSome(rand.New(rand.NewPCG(seed, 5)))))
+			after := storageOn(t, mem.Crash(vfs.LoseSome(rand.New(rand.NewPCG(seed, 5)))))
 			got := terms(t, after)
 			for i := 1; i < len(got); i++ {
 				if got[i] < got[i-1] {
