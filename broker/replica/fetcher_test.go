@@ -50,9 +50,9 @@ func TestARequestNamesWhatChanged(t *testing.T) {
 	c.requireAsked(0, "full, wait 0, t-0 at 0, t-1 at 0, t-2 at 0", "wait 500")
 	c.node(1).produceTo(1, 1)
 	c.settle()
-	c.requireAsked(2, "wait 500, t-1 at 1")
+	c.requireAsked(2, "wait 500, t-1 at 1", "wait 500") // the second time it is told of the high watermark
 	c.wait(1200 * time.Millisecond)
-	c.requireAsked(3, "wait 500", "wait 500")
+	c.requireAsked(4, "wait 500", "wait 500")
 	// One partition goes to another leader, which has all of its log.
 	p := &c.parts[2]
 	p.Leader, p.ISR, p.LeaderEpoch, p.PartitionEpoch = 2, []kafka.BrokerID{2}, p.LeaderEpoch+1, p.PartitionEpoch+1
@@ -64,7 +64,7 @@ func TestARequestNamesWhatChanged(t *testing.T) {
 	c.node(1).produceTo(1, 1)
 	n = len(c.fetches)
 	c.settle()
-	c.requireAsked(n, "full, wait 500, t-0 at 0, t-1 at 1", "wait 500, t-1 at 2")
+	c.requireAsked(n, "full, wait 500, t-0 at 0, t-1 at 1", "wait 500, t-1 at 2", "wait 500")
 }
 
 // The in-sync replicas of what is followed change often, and that is no reason to begin anew.
@@ -107,9 +107,10 @@ func TestALeaderThatCannotBeReached(t *testing.T) {
 	var after []time.Duration
 	for range 13 {
 		for c.settle(); len(c.fetches) == n; c.settle() {
-			if c.now = c.node(2).wake; c.now.IsZero() {
+			if c.node(2).wake.IsZero() {
 				t.Fatal("it does not want to be woken")
 			}
+			c.pass(c.node(2).wake)
 		}
 		n = len(c.fetches)
 		after = append(after, c.now.Sub(begin))

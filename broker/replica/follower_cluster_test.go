@@ -21,7 +21,8 @@ import (
 // in memory, and gets the metadata when the test says so. What they ask each other waits in a list until it is delivered.
 type cluster struct {
 	t      *testing.T
-	now    time.Time
+	now    time.Time // moved by pass alone
+	clock  *clock.Manual
 	nodes  []*node
 	topic  kafka.TopicID
 	parts  []metadata.PartitionRecord // as the metadata has them
@@ -77,7 +78,7 @@ func testTP(partition int) kafka.TopicPartition {
 // newCluster has brokers 1 to n, with a topic t whose partitions have a replica on each, and no leader yet.
 func newCluster(t *testing.T, n, partitions int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, now: testTime, topic: kafka.TopicID{15: 7}, cut: map[[2]kafka.BrokerID]bool{}}
+	c := &cluster{t: t, now: testTime, clock: clock.NewManual(testTime), topic: kafka.TopicID{15: 7}, cut: map[[2]kafka.BrokerID]bool{}}
 	c.config = TopicConfig{Log: log.DefaultConfig(), MinInsyncReplicas: 1, Rules: batch.Rules{MaxMessageBytes: 1 << 20, SegmentBytes: 1 << 30,
 		TimestampBeforeMaxMs: 1 << 60, TimestampAfterMaxMs: 3_600_000, Compression: batch.Compression{Producer: true}, MaxDecompressedRecordBytes: 1 << 30}}
 	replicas := make([]kafka.BrokerID, n)
@@ -103,14 +104,14 @@ func (n *node) start(disk *vfs.Mem) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	n.faulty = vfs.NewFaulty(disk)
-	store, err := log.OpenStore(log.StoreOptions{FS: n.faulty, Clock: clock.NewManual(testTime), Dirs: []string{"/a", "/b"}, NodeID: n.id, FsyncPolicy: n.policy, Logger: logger})
+	store, err := log.OpenStore(log.StoreOptions{FS: n.faulty, Clock: n.c.clock, Dirs: []string{"/a", "/b"}, NodeID: n.id, FsyncPolicy: n.policy, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.disk, n.logs, n.image, n.sessions, n.wake = disk, &commitLogs{Store: store}, metadata.Empty(), map[[2]int][]FetchPartition{}, time.Time{}
-	n.fetchers = NewFetchers(FetcherOptions{Endpoint: &endpoint{n.c, n.id}, Clock: clock.NewManual(testTime), Logger: logger, PerLeader: 1,
+	n.fetchers = NewFetchers(FetcherOptions{Endpoint: &endpoint{n.c, n.id}, Clock: n.c.clock, Logger: logger, PerLeader: 1,
 		WaitMax: 500 * time.Millisecond, Backoff: time.Second, MinBytes: 1, MaxBytes: 1 << 20, ResponseMaxBytes: 10 << 20})
-	n.manager = NewManager(Options{Self: n.id, Logs: n.logs, FsyncPolicy: n.policy, Followers: n.fetchers, Logger: logger,
+	n.manager = NewManager(Options{Self: n.id, Logs: n.logs, FsyncPolicy: n.policy, Followers: n.fetchers, Clock: n.c.clock, Logger: logger,
 		TopicConfig: func(*metadata.Image, string) *TopicConfig { return &n.c.config }})
 	t.Cleanup(func() { _ = store.Close() })
 }
@@ -140,6 +141,11 @@ func (n *node) apply() {
 	}
 	for _, p := range n.c.parts {
 		records = append(records, p)
+	}
+	for _, b := range n.c.nodes {
+		if _, ok := n.image.Brokers.ByID(b.id); !ok {
+			records = append(records, metadata.RegisterBrokerRecord{BrokerRegistration: metadata.BrokerRegistration{ID: b.id, Epoch: kafka.BrokerEpoch(b.id)}})
+		}
 	}
 	next, delta, err := n.image.With(records)
 	if err != nil {
@@ -328,8 +334,12 @@ func (n *node) read(q *question, asked *FetchPartition) FetchedPartition {
 		row.Code = kafka.UnknownTopicID
 		return row
 	}
-	result, err := p.Read(&ReadRequest{Offset: asked.Offset, MaxBytes: int(asked.MaxBytes), AtLeastOne: true, CurrentLeaderEpoch: asked.LeaderEpoch,
-		LastFetchedEpoch: asked.LastFetchedEpoch, Replica: q.from})
+	r := ReadRequest{Offset: asked.Offset, MaxBytes: int(asked.MaxBytes), AtLeastOne: true, CurrentLeaderEpoch: asked.LeaderEpoch,
+		LastFetchedEpoch: asked.LastFetchedEpoch, Replica: q.from, ReplicaEpoch: kafka.BrokerEpoch(q.from), LogStart: asked.LogStartOffset}
+	if !q.parked {
+		r.Fetched = n.c.now
+	}
+	result, err := p.Read(&r)
 	if err != nil {
 		row.Code = kafka.CodeOf(err)
 		return row
@@ -423,6 +433,12 @@ func (c *cluster) settle() {
 	c.t.Fatal("it does not come to rest")
 }
 
+// pass moves the time on; what is due happens when something settles.
+func (c *cluster) pass(to time.Time) {
+	c.clock.Advance(to.Sub(c.now))
+	c.now = to
+}
+
 // wait lets time pass, stopping where a node wants to be woken.
 func (c *cluster) wait(d time.Duration) {
 	c.t.Helper()
@@ -442,9 +458,9 @@ func (c *cluster) wait(d time.Duration) {
 		if next == end {
 			break
 		}
-		c.now = next
+		c.pass(next)
 	}
-	c.now = end
+	c.pass(end)
 	c.settle()
 }
 

@@ -67,7 +67,7 @@ func (r *randomCluster) something() {
 	case 7:
 		r.lose(n)
 	case 8:
-		r.now = r.now.Add(time.Duration(r.rng.IntN(600)) * time.Millisecond)
+		r.pass(r.now.Add(time.Duration(r.rng.IntN(600)) * time.Millisecond))
 	case 9:
 		r.deleteRecords(n)
 	case 10, 11, 12:
