@@ -2,8 +2,7 @@ package cluster
 
 import (
 	"fmt"
-	"log/slog"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"weir/cluster/controller"
@@ -20,36 +19,26 @@ const (
 	maxEntryRecords = 20_000
 )
 
-// event is for the control loop: a submission, or what quorum.Node.Step takes.
-type event struct {
-	submit *submission
-	quorum quorum.Event
-}
-
-// submission is a command with whoever waits for it.
-type submission struct {
-	cmd  controller.Command
-	done func(controller.Reply, error) // called once; must not block
-}
-
-// control steps the quorum, and decides when this node is the active controller.
-type control struct {
-	quorum   *quorum.Node
-	settings *controller.Settings
-	leases   leases
-	logger   *slog.Logger
-	publish  func(publication)
-	status   *atomic.Pointer[quorum.Status] // for others to read
-
-	lead   quorum.Leadership
+// active is what a node has while it is the active controller. All of it is soft.
+type active struct {
+	leases controller.Leases
 	queue  []*submission
-	flight *flight // what was proposed and is not applied yet
+	flight *flight   // what was proposed and is not applied yet
+	hold   time.Time // nothing is proposed before
+	duty   duty
 }
 
 // flight is the entry that is under way.
 type flight struct {
 	term    int32
 	answers []answer
+}
+
+func (f *flight) submissions() (out []*submission) {
+	for _, a := range f.answers {
+		out = append(out, a.submission)
+	}
+	return out
 }
 
 // answer is what a command gets when the entry that it was decided in is published.
@@ -59,63 +48,76 @@ type answer struct {
 	err   error
 }
 
-func (a answer) give() { a.done(a.reply, a.err) }
+// putBack has what was proposed decided again, before younger commands.
+func (a *active) putBack(f *flight) {
+	a.flight = nil
+	a.queue = append(f.submissions(), a.queue...)
+}
 
-// Step takes events and does all that follows. An error is the quorum's, and final.
-func (c *control) Step(now time.Time, events ...event) error {
-	for _, e := range events {
-		switch {
-		case e.submit != nil && len(c.queue) >= maxQueued:
-			e.submit.done(nil, kafka.Errorf(kafka.RequestTimedOut, "The controller has %d commands waiting already.", maxQueued))
-		case e.submit != nil:
-			c.queue = append(c.queue, e.submit)
-		default:
-			if err := c.step(now, e.quorum); err != nil {
-				return err
-			}
-		}
+// clear drops all that waits, and returns it.
+func (a *active) clear() (waiting []*submission) {
+	if a.flight != nil {
+		waiting = a.flight.submissions()
 	}
-	for len(c.queue) > 0 && c.flight == nil {
-		if !c.lead.Ready {
-			c.failAll(notController())
-			return nil
-		}
-		if err := c.decide(now); err != nil {
-			return err
-		}
-	}
-	return nil
+	waiting = append(waiting, a.queue...)
+	a.flight, a.queue = nil, nil
+	return waiting
 }
 
 func notController() error {
 	return kafka.Errorf(kafka.NotController, "This is not the correct controller for this cluster.")
 }
 
-// failAll answers everyone who waits.
-func (c *control) failAll(err error) {
-	if c.flight != nil {
-		for _, a := range c.flight.answers {
-			a.done(nil, err)
-		}
-		c.flight = nil
+// begin makes this node the active controller. Everybody's session begins anew, since what the one before had heard is
+// not known.
+func (c *control) begin() {
+	c.resetLeases()
+	c.active.duty = duty{changed: true, raise: true, looked: c.now}
+	if c.o.BalanceInterval > 0 {
+		c.active.duty.balance = c.now.Add(c.o.BalanceInterval)
 	}
-	queue := c.queue
-	c.queue = nil
+	if c.quorum.Image().Index > 0 {
+		return
+	}
+	initialize := &submission{cmd: controller.Initialize{ClusterID: c.o.ClusterID}, from: own, done: func(_ Answer, err error) {
+		if err != nil && !undecided(err) {
+			c.fatal = fmt.Errorf("initialize the cluster: %w", err)
+		}
+	}}
+	c.active.queue = slices.Insert(c.active.queue, 0, initialize)
+}
+
+// resetLeases forgets what was heard from others. What this node saw of them itself is known all the same.
+func (c *control) resetLeases() {
+	c.active.leases.Reset(c.now)
+	c.active.leases.Testimony(c.quorum.Image(), c.o.Self, c.sightings)
+}
+
+// resign gives up what was to be decided here: it goes to whoever leads now. What was under way may come true nevertheless.
+func (c *control) resign() {
+	if f := c.active.flight; f != nil {
+		c.active.flight = nil
+		for _, s := range f.submissions() {
+			c.again(s, true)
+		}
+	}
+	queue := c.active.queue
+	c.active.queue = nil
 	for _, s := range queue {
-		s.done(nil, err)
+		c.again(s, false)
 	}
 }
 
 // decide takes commands off the queue, decides them and proposes what was decided as one entry.
-func (c *control) decide(now time.Time) error {
+func (c *control) decide() {
 	base := c.quorum.Image()
 	img := base
 	f := &flight{term: c.lead.Term}
 	var records []metadata.Record
 	n := 0
-	for ; n < len(c.queue) && len(records) < maxEntryRecords; n++ {
-		s := c.queue[n]
-		decided, reply, err := controller.Decide(c.settings, img, c.leases.Leases, now, s.cmd)
+	for ; n < len(c.active.queue) && len(records) < maxEntryRecords; n++ {
+		s := c.active.queue[n]
+		decided, reply, err := controller.Decide(&c.o.Settings, img, c.active.leases, c.now, s.command())
 		if err == nil && len(decided) > 0 {
 			var next *metadata.Image
 			if next, _, err = img.With(decided); err == nil {
@@ -126,59 +128,32 @@ func (c *control) decide(now time.Time) error {
 				c.logger.Error("a decision was dropped", "error", err)
 			}
 		}
-		if err == nil {
-			c.leases.heard(s.cmd, now)
+		if _, heartbeat := s.cmd.(controller.BrokerHeartbeat); heartbeat || err == nil {
+			c.active.leases.Heard(base, s.cmd, c.now)
+			c.active.duty.changed = true
 		}
 		f.answers = append(f.answers, answer{s, reply, err})
 	}
-	c.queue = c.queue[n:]
+	c.active.queue = slices.Delete(c.active.queue, 0, n)
 	if len(records) == 0 { // nothing to write; but what an answer speaks of may be on its way to be published
-		c.publish(publication{answers: f.answers})
-		return nil
+		c.publish(publication{index: base.Index, answers: c.give(f.answers, base.Index)})
+		return
 	}
-	c.flight = f
-	return c.step(now, quorum.Propose{Data: metadata.AppendEntry(nil, base.Index, records)})
+	c.active.flight = f
+	c.step(quorum.Propose{Data: metadata.AppendEntry(nil, base.Index, records)})
 }
 
-// step steps the quorum and takes what came of it.
-func (c *control) step(now time.Time, e quorum.Event) error {
-	out, err := c.quorum.Step(now, e)
-	c.status.Store(c.quorum.Status()) // before anybody hears of what was applied
-	for _, a := range out.Applied {
-		c.applied(a)
-	}
-	if err != nil {
-		return err
-	}
-	lead := c.quorum.Leadership()
-	if lead.Ready && (!c.lead.Ready || c.lead.Term != lead.Term) {
-		c.leases.reset()
-	}
-	c.lead = lead
-	if c.flight != nil && (out.Dropped || !lead.Ready || lead.Term != c.flight.term) {
-		c.failAll(notController())
-	}
-	return nil
-}
-
-// applied hands an image on. The first entry of the flight's term that is applied is the flight itself: only this node
-// makes entries in that term, one at a time.
-func (c *control) applied(a quorum.Applied) {
-	p := publication{index: a.Index, image: a.Image, delta: a.Delta}
-	if c.flight != nil && a.Term == c.flight.term {
-		if a.Delta == nil { // decided on an image that had moved: once more
-			again := make([]*submission, 0, len(c.flight.answers)+len(c.queue))
-			for _, a := range c.flight.answers {
-				again = append(again, a.submission)
-			}
-			c.queue = append(again, c.queue...)
-			c.flight = nil
-			return
+// give answers those who do not wait for publication, and returns the others.
+func (c *control) give(answers []answer, index int64) (rest []answer) {
+	for _, a := range answers {
+		if r, ok := a.reply.(controller.RegisterBrokerReply); ok {
+			a.reply = r.Committed(index)
 		}
-		p.answers = c.flight.answers
-		c.flight = nil
+		if a.from == client {
+			rest = append(rest, a)
+		} else {
+			a.done(Answer{Reply: a.reply, Index: index}, a.err)
+		}
 	}
-	if a.Delta != nil {
-		c.publish(p)
-	}
+	return rest
 }

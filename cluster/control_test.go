@@ -14,16 +14,13 @@ func TestSkippedEntryIsDecidedAgain(t *testing.T) {
 	c := d.node.control
 	var order []string
 	note := func(name string) *submission {
-		return &submission{create(name, 1), func(controller.Reply, error) { order = append(order, name) }}
+		return &submission{cmd: create(name, 1), from: peer, done: func(Answer, error) { order = append(order, name) }}
 	}
-	c.flight = &flight{term: c.lead.Term, answers: []answer{{submission: note("first")}, {submission: note("second")}}}
-	c.queue = []*submission{note("third")}
+	c.active.flight = &flight{term: c.lead.Term, answers: []answer{{submission: note("first")}, {submission: note("second")}}}
+	c.active.queue = []*submission{note("third")}
 	c.applied(quorum.Applied{Image: c.quorum.Image(), Index: 99, Term: c.lead.Term})
-	if c.flight != nil || len(c.queue) != 3 {
-		t.Fatalf("flight %v, queue of %d", c.flight, len(c.queue))
-	}
-	if err := c.Step(d.clock.Now()); err != nil {
-		t.Fatal(err)
+	if c.active.flight != nil || len(c.active.queue) != 3 {
+		t.Fatalf("flight %v, queue of %d", c.active.flight, len(c.active.queue))
 	}
 	d.run()
 	if len(order) != 3 || order[0] != "first" || order[2] != "third" || d.node.Image().Topics.Len() != 3 {
@@ -31,30 +28,11 @@ func TestSkippedEntryIsDecidedAgain(t *testing.T) {
 	}
 }
 
-// Who no longer leads answers nobody with a promise.
-func TestCommandsFailWhereNobodyLeads(t *testing.T) {
-	d := drive(t, options(newDisk(), 1))
-	c := d.node.control
-	c.lead.Ready = false
-	a := d.submit(create("a", 1))[0]
-	if kafka.CodeOf(a.err) != kafka.NotController || a.reply != nil {
-		t.Fatalf("%+v", a)
-	}
-	var got error
-	c.flight = &flight{term: c.lead.Term - 1, answers: []answer{{submission: &submission{create("b", 1), func(_ controller.Reply, err error) { got = err }}}}}
-	if err := c.Step(d.clock.Now(), event{quorum: quorum.Tick{}}); err != nil { // in a later term now
-		t.Fatal(err)
-	}
-	if kafka.CodeOf(got) != kafka.NotController || c.flight != nil {
-		t.Fatal(got)
-	}
-}
-
 func TestQueueIsBounded(t *testing.T) {
 	d := drive(t, options(newDisk(), 1))
 	refused := 0
 	for range maxQueued + 5 {
-		d.node.submit(controller.Initialize{ClusterID: "c1"}, func(_ controller.Reply, err error) {
+		d.node.SubmitAsync(controller.Initialize{ClusterID: "c1"}, func(_ controller.Reply, err error) {
 			if kafka.CodeOf(err) == kafka.RequestTimedOut {
 				refused++
 			}
@@ -83,11 +61,14 @@ func TestLeases(t *testing.T) {
 	if err := register(2); kafka.CodeOf(err) != kafka.DuplicateBrokerRegistration {
 		t.Fatal(err)
 	}
-	d.clock.Advance(9e9)
+	for range 9 {
+		d.clock.Advance(1e9)
+		d.run()
+	}
 	if err := register(2); err != nil {
 		t.Fatal(err)
 	}
-	d.node.control.leases.reset()
+	d.node.control.active.leases.Reset(d.clock.Now())
 	if err := register(3); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +88,7 @@ func TestAnswersKeepTheirOrder(t *testing.T) {
 	d := drive(t, options(newDisk(), 1))
 	var answers []kafka.Code
 	for range 2 {
-		d.node.submit(create("a", 1), func(reply controller.Reply, _ error) {
+		d.node.SubmitAsync(create("a", 1), func(reply controller.Reply, _ error) {
 			answers = append(answers, reply.(controller.CreateTopicsReply).Topics[0].Code)
 		})
 		events, _ := d.node.events.take()

@@ -49,7 +49,7 @@ func create(name string, partitions int32) controller.CreateTopics {
 	return controller.CreateTopics{Topics: []controller.NewTopic{newTopic(name, partitions)}}
 }
 
-// driver runs a node's loops in the test's own goroutine, one step after the other.
+// driver steps a node in the test's own goroutine.
 type driver struct {
 	t     testing.TB
 	node  *Node
@@ -57,26 +57,19 @@ type driver struct {
 	trace []string
 }
 
-// drive opens a node without its goroutines.
+// drive opens a node without its goroutines and runs it until its broker does.
 func drive(t testing.TB, o Options) *driver {
 	t.Helper()
 	d := &driver{t: t, node: New(o), clock: o.Clock.(*clock.Manual)}
 	d.node.Subscribe(func(delta *metadata.Delta, img *metadata.Image) {
 		d.trace = append(d.trace, fmt.Sprintf("publish %d.%d %s", img.Index, img.Term, describe(delta)))
 	})
-	if err := d.node.openQuorum(); err != nil {
+	if err := d.node.Open(); err != nil {
 		t.Fatal(err)
 	}
-	registered := false
-	d.node.register(func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		registered = true
-	})
 	d.run()
-	if !registered {
-		t.Fatal("the broker did not register")
+	if d.node.State() != Running {
+		t.Fatalf("the broker is in state %d", d.node.State())
 	}
 	return d
 }
@@ -84,31 +77,21 @@ func drive(t testing.TB, o Options) *driver {
 // run steps until nothing is left to do.
 func (d *driver) run() {
 	d.t.Helper()
-	for {
-		events, _ := d.node.events.take()
-		if len(events) > 0 {
-			if err := d.node.control.Step(d.clock.Now(), events...); err != nil {
-				d.t.Fatal(err)
-			}
-		}
-		publications, _ := d.node.published.take()
-		d.node.publisher.Step(publications...)
-		if len(events)+len(publications) == 0 {
-			return
-		}
+	if err := d.node.Step(d.clock.Now()); err != nil {
+		d.t.Fatal(err)
 	}
 }
 
 // submit hands commands in together and returns their answers.
-func (d *driver) submit(cmds ...controller.Command) []answer {
+func (d *driver) submit(cmds ...controller.Command) []result {
 	d.t.Helper()
-	answers := make([]answer, len(cmds))
+	results := make([]result, len(cmds))
 	given := 0
 	for i, cmd := range cmds {
-		d.node.submit(cmd, func(reply controller.Reply, err error) {
+		d.node.SubmitAsync(cmd, func(reply controller.Reply, err error) {
 			text, _ := json.Marshal(reply) // follows pointers
 			d.trace = append(d.trace, fmt.Sprintf("answer %d: %T %s %v", i, reply, text, err))
-			answers[i] = answer{reply: reply, err: err}
+			results[i] = result{reply, err}
 			given++
 		})
 	}
@@ -116,7 +99,13 @@ func (d *driver) submit(cmds ...controller.Command) []answer {
 	if given != len(cmds) {
 		d.t.Fatalf("%d of %d commands were answered", given, len(cmds))
 	}
-	return answers
+	return results
+}
+
+// result is a command's answer.
+type result struct {
+	reply controller.Reply
+	err   error
 }
 
 func (d *driver) close() {

@@ -4,44 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/cluster/quorum"
-	"weir/internal/clock"
 	"weir/internal/kafka"
-	"weir/internal/vfs"
 )
 
-// Options are what a node is made of.
-type Options struct {
-	FS     vfs.FS
-	Clock  clock.Clock
-	Logger *slog.Logger // nil for the default
-
-	MetadataDir string            // the metadata log is kept in __cluster_metadata-0 below it
-	DirectoryID kafka.DirectoryID // of MetadataDir
-	ClusterID   string
-	Self        kafka.BrokerID
-
-	Registration   Registration
-	Settings       controller.Settings
-	SessionTimeout time.Duration // broker.session.timeout.ms
-
-	// Failed is told, once, why the node cannot go on: its disk, or a log that it cannot read. It must not block.
-	Failed func(error)
-}
-
-// Node is this process's part in the cluster.
+// Node is this process's part in the cluster. It is driven by the goroutines that Start begins, or by hand: Open, then Step
+// whenever something was handed in and at NextWake, all from one goroutine.
 type Node struct {
 	o           Options
 	image       atomic.Pointer[metadata.Image]
 	epoch       atomic.Int64 // see Registered
+	state       atomic.Int32 // see State
 	status      atomic.Pointer[quorum.Status]
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
@@ -51,14 +30,13 @@ type Node struct {
 	events    *mailbox[event]
 	published *mailbox[publication]
 	loops     sync.WaitGroup
+	running   chan error // Start waits for it
 }
 
 // New makes a node that does nothing yet. Image is the empty one until Start.
 func New(o Options) *Node {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	n := &Node{o: o, events: newMailbox[event](), published: newMailbox[publication]()}
+	o.fill()
+	n := &Node{o: o, events: newMailbox[event](), published: newMailbox[publication](), running: make(chan error, 1)}
 	n.image.Store(metadata.Empty())
 	n.epoch.Store(notRegistered)
 	n.status.Store(&quorum.Status{})
@@ -78,24 +56,35 @@ func (n *Node) Image() *metadata.Image { return n.image.Load() }
 // QuorumStatus is where the quorum stood after its last step. It must not be changed; before the first step it is empty.
 func (n *Node) QuorumStatus() *quorum.Status { return n.status.Load() }
 
-// Start opens the metadata log, or founds it, and returns when this broker is registered and unfenced, and the subscribers
-// know. When it fails, or ctx ends, nothing is left running.
+// Registered returns the epoch that this incarnation is registered in. ok is false if it never was; a Start that failed may
+// have come so far.
+func (n *Node) Registered() (epoch kafka.BrokerEpoch, ok bool) {
+	epoch = kafka.BrokerEpoch(n.epoch.Load())
+	return epoch, epoch != notRegistered
+}
+
+// State is where this broker is in its life.
+func (n *Node) State() State { return State(n.state.Load()) }
+
+// Start opens the metadata log, founds it or joins, and returns when this broker is registered and unfenced, and the
+// subscribers know; a node that is no broker is there at once. When it fails, or ctx ends, nothing is left running.
 //
-// Errors: *quorum.RefusedError; those of the disk; those of controller.RegisterBroker.
+// Errors: *quorum.RefusedError; those of the disk; those of controller.RegisterBroker, where another process has this
+// broker's id or no controller is found only after Options.RegistrationTimeout.
 func (n *Node) Start(ctx context.Context) error {
-	if err := n.openQuorum(); err != nil {
+	if err := n.Open(); err != nil {
 		return err
 	}
 	n.loops.Add(2)
 	go n.runControl()
 	go n.runPublisher()
-	registered := make(chan error, 2)
-	n.register(func(err error) { registered <- err })
 	var err error
-	select {
-	case err = <-registered:
-	case <-ctx.Done():
-		err = ctx.Err()
+	if !n.o.Roles.NoBroker {
+		select {
+		case err = <-n.running:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	if err != nil {
 		return errors.Join(err, n.Close())
@@ -103,53 +92,53 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// openQuorum opens what lies on the disk.
-func (n *Node) openQuorum() error {
-	q, err := quorum.Open(quorum.Options{
-		FS: n.o.FS, Clock: n.o.Clock, Logger: n.o.Logger,
+// Open opens what lies on the disk, for a node that is driven by hand.
+func (n *Node) Open() error {
+	now := n.o.Clock.Now()
+	o := quorum.Options{
+		FS: n.o.FS, Clock: n.o.Clock, Logger: n.o.Logger, Rand: n.o.Rand,
 		Dir:       filepath.Join(n.o.MetadataDir, kafka.TopicPartition{Topic: kafka.ClusterMetadataTopic}.String()),
 		ClusterID: n.o.ClusterID,
-		Self:      metadata.QuorumMember{Node: n.o.Self, Directory: n.o.DirectoryID},
-	}, n.o.Clock.Now())
+		Self:      metadata.QuorumMember{Node: n.o.Self, Directory: n.o.DirectoryID, Host: n.o.Address.Host, Port: n.o.Address.Port},
+		Founders:  n.o.Founders, Join: n.o.Join != nil, ElectionTimeout: n.o.ElectionTimeout,
+	}
+	if n.o.Peers != nil {
+		o.Transport = n.o.Peers
+	}
+	q, err := quorum.Open(o, now)
 	if err != nil {
 		return fmt.Errorf("metadata log: %w", err)
 	}
 	n.quorum = q
-	n.control = &control{
-		quorum: q, settings: &n.o.Settings, leases: newLeases(n.o.SessionTimeout), logger: n.o.Logger,
-		publish: func(p publication) { n.published.put(p) },
-		status:  &n.status,
+	n.publisher = &publisher{
+		self: n.o.Self, incarnation: n.o.Registration.Incarnation, subscribers: n.subscribers, image: &n.image, seen: metadata.NoBase,
+		open: n.o.Roles.NoBroker,
 	}
-	n.publisher = &publisher{self: n.o.Self, incarnation: n.o.Registration.Incarnation, subscribers: n.subscribers, image: &n.image}
+	n.control = newControl(n, now)
 	return nil
 }
 
-// Submit has the active controller decide a command and returns when what it decided is published on this broker. When ctx
-// ends first, the command may still come true.
-//
-// Errors: NOT_CONTROLLER, which also leaves open what became of the command; those that the command names.
-func (n *Node) Submit(ctx context.Context, cmd controller.Command) (controller.Reply, error) {
-	type result struct {
-		reply controller.Reply
-		err   error
-	}
-	answered := make(chan result, 1)
-	n.submit(cmd, func(reply controller.Reply, err error) { answered <- result{reply, err} })
-	select {
-	case r := <-answered:
-		return r.reply, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// Step does all that is to be done, for a node that is driven by hand; the subscribers are called from here. An error is
+// final.
+func (n *Node) Step(now time.Time) error {
+	for {
+		events, _ := n.events.take()
+		if err := n.control.Step(now, events...); err != nil {
+			n.fail(err)
+			return err
+		}
+		publications, _ := n.published.take()
+		if len(publications) == 0 {
+			return nil
+		}
+		n.publisher.Step(publications...)
 	}
 }
 
-func (n *Node) submit(cmd controller.Command, done func(controller.Reply, error)) {
-	if !n.events.put(event{submit: &submission{cmd, done}}) {
-		done(nil, notController())
-	}
-}
+// NextWake is when Step is due though nothing was handed in; zero for never. It is for a node that is driven by hand.
+func (n *Node) NextWake() time.Time { return n.control.Next() }
 
-// Close stops the node. Commands that wait fail with NOT_CONTROLLER.
+// Close stops the node, without a farewell: see Shutdown. Commands that wait fail with NOT_CONTROLLER.
 func (n *Node) Close() error {
 	n.events.close()
 	n.loops.Wait()
@@ -165,31 +154,22 @@ func (n *Node) Close() error {
 func (n *Node) runControl() {
 	defer n.loops.Done()
 	defer n.published.close()
-	var due time.Time // of the next tick; zero while none is needed
 	for {
-		n.awaitEvent(due)
 		events, closed := n.events.take()
 		if closed {
-			n.refuse(events)
+			n.refuse(events, notController())
 			n.control.failAll(notController())
 			return
 		}
-		now := n.o.Clock.Now()
-		if !due.IsZero() && !now.Before(due) {
-			events = append(events, event{quorum: quorum.Tick{}})
-			due = time.Time{}
-		}
-		if err := n.control.Step(now, events...); err != nil {
+		if err := n.control.Step(n.o.Clock.Now(), events...); err != nil {
 			n.fail(err)
 			return
 		}
-		if due.IsZero() && n.quorum.Ticking() {
-			due = now.Add(quorum.TickInterval)
-		}
+		n.awaitEvent(n.control.Next())
 	}
 }
 
-// awaitEvent waits until something may be in the mailbox, or a tick is due.
+// awaitEvent waits until something may be in the mailbox, or it is time.
 func (n *Node) awaitEvent(due time.Time) {
 	if due.IsZero() {
 		<-n.events.wake
@@ -208,16 +188,24 @@ func (n *Node) fail(err error) {
 	n.control.failAll(err)
 	n.events.close()
 	events, _ := n.events.take()
-	n.refuse(events)
-	if n.o.Failed != nil {
-		n.o.Failed(fmt.Errorf("metadata log: %w", err))
+	n.refuse(events, notController())
+	starting := n.control.started != nil
+	n.control.started = nil
+	switch {
+	case starting:
+		n.running <- err
+	case n.o.Failed != nil:
+		n.o.Failed(err)
 	}
 }
 
-func (n *Node) refuse(events []event) {
+func (n *Node) refuse(events []event, err error) {
 	for _, e := range events {
-		if e.submit != nil {
-			e.submit.done(nil, notController())
+		switch e := e.(type) {
+		case submitted:
+			e.done(Answer{}, err)
+		case leave:
+			e.done()
 		}
 	}
 }
@@ -227,8 +215,11 @@ func (n *Node) runPublisher() {
 	defer n.loops.Done()
 	for {
 		publications, closed := n.published.take()
-		n.publisher.Step(publications...)
+		if n.publisher.Step(publications...) {
+			n.events.notify() // the broker's standing depends on it
+		}
 		if closed {
+			n.publisher.close()
 			return
 		}
 		<-n.published.wake

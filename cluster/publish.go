@@ -1,14 +1,15 @@
 package cluster
 
 import (
+	"slices"
 	"sync/atomic"
 
-	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
 )
 
-// publication is an image that is to be made known, with the commands that it answers.
+// publication is an image that is to be made known, with the commands that it answers; or answers alone, which wait until
+// the image of their index is known.
 type publication struct {
 	index   int64
 	image   *metadata.Image // nil: only answers
@@ -25,35 +26,69 @@ type publisher struct {
 	subscribers []func(*metadata.Delta, *metadata.Image)
 	image       *atomic.Pointer[metadata.Image]
 	open        bool
+	seen        int64         // index of the newest image that came here
+	parked      []publication // answers of other nodes, ahead of the image; in no order
 }
 
 // Step publishes. Subscribers come first, then the image that clients are answered from: so a topic is seen when its
-// partitions can be used. The answers come last.
-func (p *publisher) Step(publications ...publication) {
+// partitions can be used. The answers come last. It reports whether there is a new image.
+func (p *publisher) Step(publications ...publication) (news bool) {
 	for _, next := range publications {
 		if next.image != nil {
-			p.publish(next)
+			news = p.publish(next) || news
+			p.seen = max(p.seen, next.index)
+			p.unpark()
 		}
-		for _, a := range next.answers {
-			if r, ok := a.reply.(controller.RegisterBrokerReply); ok {
-				a.reply = r.Committed(next.index)
-			}
-			a.give()
+		if next.index > p.seen {
+			p.parked = append(p.parked, next)
+			continue
 		}
+		next.give()
+	}
+	return news
+}
+
+func (p publication) give() {
+	for _, a := range p.answers {
+		a.done(Answer{Reply: a.reply, Index: p.index}, a.err)
 	}
 }
 
-func (p *publisher) publish(next publication) {
+// unpark gives the answers that the image has caught up with.
+func (p *publisher) unpark() {
+	p.parked = slices.DeleteFunc(p.parked, func(waiting publication) bool {
+		if waiting.index > p.seen {
+			return false
+		}
+		waiting.give()
+		return true
+	})
+}
+
+// close fails the answers that the image will not catch up with any more.
+func (p *publisher) close() {
+	for _, waiting := range p.parked {
+		for _, a := range waiting.answers {
+			a.done(Answer{}, notController())
+		}
+	}
+	p.parked = nil
+}
+
+func (p *publisher) publish(next publication) bool {
 	if !p.open {
 		b, registered := next.image.Brokers.ByID(p.self)
 		if !registered || b.Incarnation != p.incarnation {
-			return
+			return false
 		}
 		p.open = true
+	}
+	if p.image.Load().Index == metadata.NoBase {
 		next.delta = metadata.Diff(metadata.Empty(), next.image)
 	}
 	for _, tell := range p.subscribers {
 		tell(next.delta, next.image)
 	}
 	p.image.Store(next.image)
+	return true
 }

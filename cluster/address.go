@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"weir/cluster/controller"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// Address is where this node is reached.
+type Address struct {
+	Host      string // by its peers; empty while it has none
+	Port      uint16
+	Listeners []metadata.Endpoint // of the broker
+}
+
+// ownAddress keeps the quorum's record of this node right: that is how a node joins, and how it moves.
+type ownAddress struct {
+	host     string
+	port     uint16
+	asked    bool
+	due      time.Time
+	failures int
+	began    time.Time
+}
+
+func (a *ownAddress) next() time.Time {
+	if a.asked {
+		return time.Time{}
+	}
+	return a.due
+}
+
+// registerAddress tells the active controller where this node is, if the image says otherwise.
+func (c *control) registerAddress() {
+	a := &c.address
+	if a.host == "" || a.asked {
+		return
+	}
+	self := metadata.QuorumMember{RaftID: c.quorum.RaftID(), Node: c.o.Self, Directory: c.o.DirectoryID, Host: a.host, Port: a.port}
+	known, member := c.quorum.Image().Quorum.ByRaftID(self.RaftID)
+	if member && known == self {
+		a.failures, a.due = 0, time.Time{}
+		return
+	}
+	if c.now.Before(a.due) {
+		return
+	}
+	if a.failures == 0 {
+		a.began = c.now
+	}
+	a.asked = true
+	c.submit(&submission{cmd: controller.RegisterMember{ClusterID: c.o.ClusterID, Member: self}, from: own, done: func(_ Answer, err error) {
+		a.asked = false
+		a.due = c.now.Add(backoff(a.failures)) // also when it was taken: the image with it is still on its way
+		a.failures++
+		if err != nil && !undecided(err) && (kafka.CodeOf(err) == kafka.InconsistentClusterID || !member && c.now.Sub(a.began) >= c.o.RegistrationTimeout) {
+			c.fatal = fmt.Errorf("become a member of the quorum as node %d: %w", c.o.Self, err)
+		}
+	}})
+}

@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"slices"
+
+	"weir/cluster/quorum"
+)
+
+// addLearners has those who are registered as members, and are none of Raft's yet, learn the log.
+func (c *control) addLearners() {
+	registered := c.quorum.Image().Quorum
+	if status := c.status.Load(); registered.Len() <= len(status.Voters)+len(status.Learners) {
+		return
+	}
+	members := c.quorum.Members()
+	if members.Changing {
+		return
+	}
+	var missing []uint64
+	for m := range registered.All() {
+		if !slices.Contains(members.Voters, m.RaftID) && !slices.Contains(members.Learners, m.RaftID) {
+			missing = append(missing, m.RaftID)
+		}
+	}
+	if missing != nil {
+		c.step(quorum.ChangeMembers{Learn: missing})
+	}
+}

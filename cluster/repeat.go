@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"slices"
+
+	"weir/cluster/controller"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// A command whose answer is lost is submitted again, until its submitter has waited for long enough, as Kafka does with what
+// brokers forward. Most commands may come true twice as well as once: they name epochs, or say how something shall be and
+// not what shall change. A repeated AllocateProducerIDs wastes a block. Three would answer a client that what it wanted
+// failed, since it is so already, or do it to another topic of the same name; that is what this file is about.
+
+// repeat returns the command to submit when an earlier try may have come true. before is the image at the first one. Topics
+// to be deleted are named by their ids, so that nobody loses a topic that was created again meanwhile.
+func repeat(cmd controller.Command, before *metadata.Image) controller.Command {
+	c, ok := cmd.(controller.DeleteTopics)
+	if !ok || !plainNames(c.Topics) {
+		return cmd
+	}
+	refs := slices.Clone(c.Topics)
+	for i, r := range refs {
+		if t, known := before.Topics.ByName(*r.Name); known {
+			refs[i] = controller.TopicRef{ID: t.ID}
+		}
+	}
+	return controller.DeleteTopics{Topics: refs}
+}
+
+// plainNames reports whether topics are named by name, each once: what contradicts itself is left to the controller.
+func plainNames(refs []controller.TopicRef) bool {
+	seen := map[string]bool{}
+	for _, r := range refs {
+		if r.Name == nil || !r.ID.IsZero() || seen[*r.Name] {
+			return false
+		}
+		seen[*r.Name] = true
+	}
+	return true
+}
+
+// settle corrects the reply to a repeated command: what an earlier try has done is a success. before is the image at the
+// first try, now the one that is published.
+func settle(cmd controller.Command, reply controller.Reply, before, now *metadata.Image) controller.Reply {
+	switch r := reply.(type) {
+	case controller.CreateTopicsReply:
+		return settleCreated(cmd.(controller.CreateTopics), r, now)
+	case controller.DeleteTopicsReply:
+		return settleDeleted(cmd.(controller.DeleteTopics), r, before)
+	case controller.CreatePartitionsReply:
+		return settleAdded(cmd.(controller.CreatePartitions), r, before, now)
+	}
+	return reply
+}
+
+// settleCreated finds the topics that exist with the very ids that the command brings.
+func settleCreated(c controller.CreateTopics, reply controller.CreateTopicsReply, now *metadata.Image) controller.Reply {
+	rows := slices.Clone(reply.Topics)
+	for i, row := range rows {
+		t, exists := now.Topics.ByName(row.Name)
+		if row.Code != kafka.TopicAlreadyExists || !exists ||
+			!slices.ContainsFunc(c.Topics, func(n controller.NewTopic) bool { return n.Name == row.Name && n.ID == t.ID }) {
+			continue
+		}
+		rows[i] = controller.CreatedTopic{
+			Name: t.Name, ID: t.ID, NumPartitions: int32(len(t.Partitions)), ReplicationFactor: int16(len(t.Partitions[0].Replicas)),
+			Configs: now.Configs.Topic(t.Name),
+		}
+	}
+	return controller.CreateTopicsReply{Topics: rows}
+}
+
+// settleDeleted finds the topics that there were, and that are not there any more.
+func settleDeleted(c controller.DeleteTopics, reply controller.DeleteTopicsReply, before *metadata.Image) controller.Reply {
+	rows := slices.Clone(reply.Topics)
+	for i, row := range rows {
+		if t, known := before.Topics.ByID(row.ID); known && row.Code == kafka.UnknownTopicID {
+			rows[i] = controller.DeletedTopic{Name: &t.Name, ID: t.ID}
+		}
+	}
+	return controller.DeleteTopicsReply{Topics: rows}
+}
+
+// settleAdded finds the topics that had fewer partitions than were wanted, and have as many now.
+func settleAdded(c controller.CreatePartitions, reply controller.CreatePartitionsReply, before, now *metadata.Image) controller.Reply {
+	rows := slices.Clone(reply.Topics)
+	for i, row := range rows {
+		old, was := before.Topics.ByName(row.Name)
+		t, is := now.Topics.ByName(row.Name)
+		if row.Code == kafka.InvalidPartitions && was && is && old.ID == t.ID && len(old.Partitions) < len(t.Partitions) &&
+			slices.ContainsFunc(c.Topics, func(m controller.MorePartitions) bool {
+				return m.Name == row.Name && int(m.Count) == len(t.Partitions)
+			}) {
+			rows[i].Result = controller.Result{}
+		}
+	}
+	return controller.CreatePartitionsReply{Topics: rows}
+}
