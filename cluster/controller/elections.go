@@ -82,7 +82,7 @@ func (d *decision) electLeader(topic *metadata.Topic, partition int32, rules top
 // balanceLeaders gives leaderships back to first replicas that are in the ISR again.
 func (d *decision) balanceLeaders(c BalanceLeaders) Reply {
 	d.partitions(func(p *metadata.PartitionRegistration) bool {
-		return len(d.records) < c.Max && p.Leader != kafka.NoBroker && p.Leader != p.Replicas[0] && p.InISR(p.Replicas[0])
+		return len(d.records) < c.Max && p.Leader != kafka.NoBroker && p.Leader != p.Replicas[0]
 	}, func(t *transition) {
 		t.election = preferredElection
 	})

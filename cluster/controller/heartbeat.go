@@ -30,7 +30,7 @@ func (d *decision) brokerHeartbeat(c BrokerHeartbeat) (Reply, error) {
 		d.fence(b)
 		reply.Fenced = true
 	case b.InControlledShutdown:
-		reply.ShouldShutDown = !d.leadsAny(b.ID) && d.othersKnow(b)
+		reply.ShouldShutDown = d.othersKnow(b) // it leads nothing since it began, and gets nothing to lead
 	case c.WantShutDown && d.leadsAny(b.ID):
 		d.beginShutdown(b)
 	case c.WantShutDown:

@@ -49,11 +49,6 @@ func (l *Leases) Reset(now time.Time) {
 func (l *Leases) Heard(img *metadata.Image, cmd Command, now time.Time) {
 	switch c := cmd.(type) {
 	case RegisterBroker:
-		if l.incarnations[c.Broker] != c.Incarnation {
-			delete(l.MetadataOffset, c.Broker)
-			delete(l.left, c.Broker)
-			delete(l.sightings, c.Broker)
-		}
 		l.LastContact[c.Broker], l.incarnations[c.Broker] = now, c.Incarnation
 	case BrokerHeartbeat:
 		if b, known := img.Brokers.ByID(c.Broker); known && b.Epoch == c.Epoch {
@@ -86,8 +81,7 @@ func (l *Leases) testimony(img *metadata.Image, witness kafka.BrokerID, gone []U
 		}
 	}
 	for _, u := range gone {
-		b, known := img.Brokers.ByID(u.Broker)
-		if !known || b.Epoch != u.Epoch || u.Broker == witness {
+		if _, known := img.Brokers.ByID(u.Broker); !known || u.Broker == witness {
 			continue
 		}
 		if l.sightings[u.Broker] == nil {

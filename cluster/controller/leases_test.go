@@ -1,0 +1,28 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"weir/internal/kafka"
+)
+
+// A registration that was decided on an image that had moved is decided again: it must not be taken for somebody else's, of
+// whom was heard just now.
+func TestRegistrationIsDecidedTwiceAlike(t *testing.T) {
+	w := newWorld()
+	w.run("broker 1")
+	w.run("contact 1")
+	w.now = w.now.Add(9 * time.Second)
+	second, third := w.register(parseWords("1 incarnation=2")), w.register(parseWords("1 incarnation=3"))
+	for range 2 {
+		if _, _, err := Decide(&w.settings, w.img, w.leases, w.now, second); err != nil {
+			t.Fatal(err)
+		}
+		w.leases.Heard(w.img, second, w.now)
+	}
+	w.decide(second)
+	if _, _, err := Decide(&w.settings, w.img, w.leases, w.now, third); kafka.CodeOf(err) != kafka.DuplicateBrokerRegistration {
+		t.Fatal(err)
+	}
+}
