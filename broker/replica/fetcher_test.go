@@ -265,6 +265,9 @@ func TestFetchersRun(t *testing.T) {
 	o.Endpoint, o.Clock, o.PerLeader = e, clock.System(), 2
 	follower.fetchers = NewFetchers(o)
 	follower.manager.Followers = follower.fetchers
+	for i := range 8 {
+		e.want[int32(i)] = 20
+	}
 	leader.apply()
 	follower.fetchers.Start()
 	follower.apply()
@@ -301,7 +304,6 @@ func (e *liveEndpoint) produce(partition, n int) {
 	for range n {
 		e.leader.produceTo(partition, 1)
 	}
-	e.want[int32(partition)] = int64(n)
 	e.cond.Broadcast()
 }
 
