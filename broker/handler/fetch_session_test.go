@@ -195,3 +195,36 @@ func TestSessionPartitionsAreBounded(t *testing.T) {
 		t.Fatalf("%d partitions are counted and no session is left", c.mu.partitions)
 	}
 }
+
+func TestConsumersMakeRoomForFollowers(t *testing.T) {
+	c := newSessions(2)
+	now := time.UnixMilli(1_700_000_000_000)
+	create := func(privileged bool, size int) int32 {
+		ctx := c.begin(noSession, initialEpoch, false, make([]fetchPartition, size), nil, now)
+		ctx.privileged = privileged
+		id, _ := c.finish(&ctx, nil, now)
+		return id
+	}
+	large, small := create(false, 5), create(false, 2)
+	first := create(true, 1) // though the consumers' sessions are new and larger
+	if first == noSession || c.mu.byID[small] != nil || c.mu.byID[large] == nil {
+		t.Fatalf("sessions left: %v", c.mu.byID)
+	}
+	second := create(true, 1)
+	if second == noSession || c.mu.byID[large] != nil {
+		t.Fatalf("sessions left: %v", c.mu.byID)
+	}
+	if third := create(true, 9); third != noSession {
+		t.Fatal("a new follower's session made room for another")
+	}
+	now = now.Add(sessionEviction + 1)
+	for _, id := range []int32{first, second} {
+		c.mu.byID[id].lastUsed = now // they are used
+	}
+	if id := create(false, 9); id != noSession {
+		t.Fatal("a follower made room for a consumer")
+	}
+	if id := create(true, 9); id == noSession {
+		t.Fatal("an older follower's session makes no room for a larger one")
+	}
+}
