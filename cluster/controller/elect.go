@@ -148,6 +148,29 @@ func lead(next *metadata.PartitionRegistration, id kafka.BrokerID, unclean bool)
 	}
 }
 
+// UncleanLeader is one that may lack what was acknowledged: whoever has it will give it up.
+type UncleanLeader struct {
+	Topic     kafka.TopicID
+	Partition int32
+	Leader    kafka.BrokerID
+}
+
+// UncleanLeaders names those among records that were decided on img. They are to be logged and counted.
+func UncleanLeaders(img *metadata.Image, records []metadata.Record) (unclean []UncleanLeader) {
+	for _, r := range records {
+		next, isPartition := r.(metadata.PartitionRecord)
+		if !isPartition || next.RecoveryState != metadata.Recovering || next.Leader == kafka.NoBroker {
+			continue
+		}
+		if topic, known := img.Topics.ByID(next.TopicID); known {
+			if p := topic.Partition(next.Partition); p != nil && !p.InISR(next.Leader) && !slices.Contains(p.ELR, next.Leader) {
+				unclean = append(unclean, UncleanLeader{next.TopicID, next.Partition, next.Leader})
+			}
+		}
+	}
+	return unclean
+}
+
 // without returns ids less one, nil when nothing is left. It does not change ids.
 func without(ids []kafka.BrokerID, id kafka.BrokerID) []kafka.BrokerID {
 	var rest []kafka.BrokerID

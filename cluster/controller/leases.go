@@ -69,12 +69,13 @@ func (l *Leases) heartbeat(img *metadata.Image, b *metadata.BrokerRegistration, 
 		s.refuted = s.refuted || s.epoch == b.Epoch
 		l.sightings[b.ID][witness] = s
 	}
-	l.testimony(img, b.ID, c.Unreachable)
+	l.Testimony(img, b.ID, c.Unreachable)
 }
 
-// testimony replaces what a witness says. What it repeats stays as it was: refuted once, it is so until the witness has
-// looked again, else a witness that is in error would have a healthy broker fenced between two of its heartbeats.
-func (l *Leases) testimony(img *metadata.Image, witness kafka.BrokerID, gone []UnreachableBroker) {
+// Testimony replaces what a witness says: a broker in each of its heartbeats, and the active controller of what its own node saw;
+// where that node is a broker too, it is one and the same witness. What it repeats stays as it was: refuted once, it is so until
+// the witness has looked again, else a witness that is in error would have a healthy broker fenced between two heartbeats.
+func (l *Leases) Testimony(img *metadata.Image, witness kafka.BrokerID, gone []UnreachableBroker) {
 	for target, said := range l.sightings {
 		if s, ok := said[witness]; ok && !slices.Contains(gone, UnreachableBroker{target, s.epoch}) {
 			delete(said, witness)

@@ -115,6 +115,10 @@ func (w *world) decide(cmd Command) string {
 	for _, r := range records {
 		fmt.Fprintf(&out, "  %s\n", describeRecord(w.img, next, r))
 	}
+	for _, u := range UncleanLeaders(w.img, records) {
+		t, _ := w.img.Topics.ByID(u.Topic)
+		fmt.Fprintf(&out, "  unclean %s-%d leader=%d\n", t.Name, u.Partition, u.Leader)
+	}
 	w.img = next
 	return out.String()
 }
