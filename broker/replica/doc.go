@@ -3,14 +3,19 @@
 //
 // A Manager has one Partition for each replica that the metadata image assigns to this broker; it follows the image and
 // nothing else. A Partition decides whether an append or a read is allowed (role, epoch, minimum of in-sync replicas),
-// moves the bytes through log.Log, and lets the pure tracker move the high watermark.
+// moves the bytes through log.Log, and lets the pure tracker move the high watermark and say who is in sync. What others
+// lead, Fetchers fetch; what the leaders here want of the controller, ISRUpdates asks for.
 //
 // Locks: Manager → Partition → log.Log, never the other way. None is held across a channel, an fsync or a callback;
 // whoever waits is woken after unlock. Consumers' reads take no partition lock: leadership is an immutable value behind an
 // atomic pointer, offsets are atomics of the log.
 //
-// Goroutines: none of its own. Appends and reads run in the caller's; completion runs in the goroutine that made it
-// true (an append, the log's group commit, a metadata change).
+// Goroutines: the two loops, Fetchers and ISRUpdates, each in the one that runs or steps it; no others. Appends and reads run
+// in the caller's; completion runs in the goroutine that made it true (an append, a follower's fetch, the log's group
+// commit, the controller's answer, a metadata change).
+//
+// A follower's fetch takes the partition lock once, to note its progress; it is noted once for each fetch, however often that
+// looks while it waits, and never if the logs differ.
 //
 // Where acknowledgements promise what is durable (weir.fsync.policy=ack, flush.messages=1), so does the high watermark. A
 // partition then asks for a group commit with every append, and once when its leadership begins, for what a crash left.

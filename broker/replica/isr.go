@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,14 +118,13 @@ func (u *ISRUpdates) Step(now time.Time) time.Time {
 	}
 	u.check(now)
 	u.send(now)
-	next := u.nextCheck
-	if len(u.waiting) > 0 && u.sent == nil && u.notBefore.Before(next) {
-		next = u.notBefore
+	switch {
+	case len(u.unchecked) > 0:
+		return now
+	case len(u.waiting) > 0 && u.sent == nil && u.controller != nil && u.notBefore.Before(u.nextCheck):
+		return u.notBefore
 	}
-	if len(u.unchecked) > 0 {
-		next = now
-	}
-	return next
+	return u.nextCheck
 }
 
 func (u *ISRUpdates) wait(p *Partition) {
@@ -183,7 +183,9 @@ func (u *ISRUpdates) check(now time.Time) {
 			u.wait(p)
 		}
 	}
-	u.unchecked = u.unchecked[n:]
+	if u.unchecked = u.unchecked[n:]; len(u.unchecked) == 0 {
+		u.unchecked = nil // what is deleted meanwhile is not kept
+	}
 }
 
 // send asks for what waits, unless a request is under way.
@@ -203,11 +205,11 @@ func (u *ISRUpdates) send(now time.Time) {
 		if !ok {
 			continue // the metadata was faster, or it leads no more
 		}
-		u.logger.Info("asking the controller for other in-sync replicas", "partition", p.tp, "isr", proposal.ISR, "partition_epoch", proposal.PartitionEpoch)
+		u.logger.Debug("asking the controller for other in-sync replicas", "partition", p.tp, "isr", proposal.ISR, "partition_epoch", proposal.PartitionEpoch)
 		asked = append(asked, proposal)
 		u.sent = append(u.sent, sentProposal{p, of})
 	}
-	u.waiting = u.waiting[n:]
+	u.waiting = slices.Delete(u.waiting, 0, n)
 	if len(asked) > 0 {
 		u.controller.AlterISR(asked, u.answered)
 	}

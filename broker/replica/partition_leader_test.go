@@ -17,7 +17,7 @@ import (
 // leaders is two brokers, 1 and 2, with a manager each over a disk in memory, in the test's goroutine. Whoever leads is
 // fetched from by hand; a third broker is registered, and has replicas only as far as its fetches say so.
 type leaders struct {
-	t        *testing.T
+	t        testing.TB
 	clock    *clock.Manual
 	image    *metadata.Image
 	config   TopicConfig
@@ -40,7 +40,7 @@ func (a *askedISRs) AlterISR(proposals []ISRProposal, done func([]ISRResult, err
 }
 
 // answer gives the answers to what was asked.
-func (a *askedISRs) answer(t *testing.T, results ...ISRResult) {
+func (a *askedISRs) answer(t testing.TB, results ...ISRResult) {
 	t.Helper()
 	if a.done == nil {
 		t.Fatal("nothing was asked")
@@ -53,7 +53,7 @@ func (a *askedISRs) answer(t *testing.T, results ...ISRResult) {
 func brokerEpoch(id kafka.BrokerID) kafka.BrokerEpoch { return kafka.BrokerEpoch(10 * id) }
 
 // newLeaders has a topic t that broker 1 leads, with the replicas 1, 2 and 3 and the in-sync ones given.
-func newLeaders(t *testing.T, minISR int, isr ...kafka.BrokerID) *leaders {
+func newLeaders(t testing.TB, minISR int, isr ...kafka.BrokerID) *leaders {
 	t.Helper()
 	l := &leaders{t: t, clock: clock.NewManual(testTime), image: metadata.Empty(), managers: map[kafka.BrokerID]*Manager{}, asked: &askedISRs{}, topic: kafka.TopicID{15: 9}}
 	l.config = TopicConfig{Log: log.DefaultConfig(), MinInsyncReplicas: minISR, Rules: batch.Rules{MaxMessageBytes: 1 << 20, SegmentBytes: 1 << 30,

@@ -91,7 +91,7 @@ func (f *fixture) partition(topic string) *Partition {
 	return p
 }
 
-func records(t *testing.T, n int) []byte {
+func records(t testing.TB, n int) []byte {
 	t.Helper()
 	b := batch.NewBuilder(batch.None, 0)
 	for range n {
@@ -120,7 +120,7 @@ func (a *acks) Acked(index int, err error) {
 	a.c <- index
 }
 
-func produce(t *testing.T, p *Partition, requiredAcks int16, to Acker) AppendResult {
+func produce(t testing.TB, p *Partition, requiredAcks int16, to Acker) AppendResult {
 	t.Helper()
 	r, err := p.Append(&AppendRequest{Records: records(t, 1), Version: 9, Acks: requiredAcks, Now: testTime, Acker: to})
 	if err != nil {
