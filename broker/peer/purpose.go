@@ -18,6 +18,7 @@ const (
 	Heartbeats                // must not stand behind what waits for a decision
 	Commands                  // what the active controller is to decide
 	Fetches                   // one connection for each fetcher
+	Queries                   // about what another broker leads
 )
 
 // limits bound a connection.
@@ -41,4 +42,5 @@ var trafficLimits = [...]limits{
 	Heartbeats: {name: "heartbeat", timeout: 4500 * time.Millisecond, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 1 << 20, maxRequests: 16},
 	Commands:   {name: "command", timeout: 30 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 64 << 20, maxRequests: 10_000},
 	Fetches:    {name: "fetcher", timeout: 30 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 16 << 20, maxRequests: 16},
+	Queries:    {name: "query", timeout: 30 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 16 << 20, maxRequests: 10_000},
 }
