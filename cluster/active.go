@@ -136,7 +136,9 @@ func (c *control) decide() {
 	}
 	c.active.queue = slices.Delete(c.active.queue, 0, n)
 	if len(records) == 0 { // nothing to write; but what an answer speaks of may be on its way to be published
-		c.publish(publication{index: base.Index, answers: c.give(f.answers, base.Index)})
+		if rest := c.give(f.answers, base.Index); rest != nil {
+			c.publish(publication{index: base.Index, answers: rest})
+		}
 		return
 	}
 	c.active.flight = f

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -488,5 +489,107 @@ func TestFailedDirectory(t *testing.T) {
 	m.step()
 	if took := w.run(time.Minute, "failed", func() bool { return m.node == nil }); took > 31*time.Second || m.failed == nil {
 		t.Errorf("failed after %v: %v", took, m.failed)
+	}
+}
+
+// A controller that stood still for longer than everybody's session has only not read their heartbeats yet.
+func TestPausedControllerFencesNobody(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	for id := kafka.BrokerID(11); id <= 12; id++ {
+		w.add(id, func(o *Options) { o.Join = w.members })
+	}
+	w.up(1, 11, 12)
+	w.pass(5 * time.Second)
+	index := w.hosts[1].node.Image().Index
+	w.hosts[1].paused = true
+	w.pass(20 * time.Second)
+	w.hosts[1].resume()
+	w.pass(20 * time.Second)
+	if !w.running(1, 11, 12)() || w.hosts[1].node.Image().Index != index {
+		t.Fatal(w)
+	}
+}
+
+// A controller that is no broker is a witness as good as one.
+func TestControllerIsWitness(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	w.hosts[1].o.Roles.NoBroker = true
+	for id := kafka.BrokerID(11); id <= 12; id++ {
+		w.add(id, func(o *Options) { o.Join = w.members })
+	}
+	w.up(1, 11, 12)
+	w.hosts[12].kill()
+	if took := w.run(time.Second, "fenced", w.fenced(12)); took > 100*time.Millisecond {
+		t.Errorf("fenced after %v", took)
+	}
+}
+
+// Nobody has to ask for it: partitions go back to their first replica, and internal topics get the replicas that they lacked.
+func TestDutiesOfTheActiveController(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	for _, m := range w.all() {
+		m.o.BalanceInterval = time.Minute
+		m.o.Settings.OffsetsTopicReplicationFactor = 3
+	}
+	w.hosts[1].start()
+	w.hosts[2].start()
+	w.run(30*time.Second, "running", w.running(1, 2))
+	w.create(w.hosts[1], controller.CreateTopics{Topics: []controller.NewTopic{{Name: kafka.ConsumerOffsetsTopic, ID: kafka.UUID{1, 15: 201}, NumPartitions: 4, ReplicationFactor: 3}}})
+	if p := w.hosts[1].partition(kafka.ConsumerOffsetsTopic, 0); len(p.Replicas) != 2 {
+		t.Fatalf("%+v", p)
+	}
+	w.hosts[3].start()
+	w.run(10*time.Second, "running", w.running(3))
+	w.run(time.Second, "more replicas", func() bool { return len(w.hosts[1].partition(kafka.ConsumerOffsetsTopic, 3).Replicas) == 3 })
+
+	w.create(w.hosts[1], replicated("t", 3, 2))
+	leads := func() bool { return w.hosts[2].partition("t", 1).Leader == 1 }
+	w.hosts[1].vanish()
+	w.run(15*time.Second, "fenced", func() bool { return w.fenced(1)() && !leads() })
+	w.hosts[1].start()
+	w.run(15*time.Second, "back", w.running(1, 2, 3))
+	back, _ := w.hosts[1].node.Registered()
+	p := w.hosts[2].partition("t", 1)
+	r := w.submit(w.hosts[p.Leader], controller.AlterPartition{Broker: p.Leader, Epoch: registered(w.hosts[p.Leader]), Partitions: []controller.ISRChange{{
+		TopicID: newTopic("t", 1).ID, Partition: 1, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch,
+		ISR: []controller.ISRMember{{Broker: 2, Epoch: -1}, {Broker: 3, Epoch: -1}, {Broker: 1, Epoch: back}},
+	}}})
+	if r.err != nil || r.reply.(controller.AlterPartitionReply).Partitions[0].Code != kafka.None || leads() {
+		t.Fatalf("%+v", r)
+	}
+	if took := w.run(2*time.Minute, "balanced", leads); took > 70*time.Second {
+		t.Errorf("balanced after %v", took)
+	}
+}
+
+func registered(m *machine) kafka.BrokerEpoch {
+	epoch, _ := m.node.Registered()
+	return epoch
+}
+
+// The same seed gives the same run.
+func TestSameSeedTwice(t *testing.T) {
+	run := func() (out []string) {
+		w := newWorld(t, 5, 3)
+		for _, m := range w.all() {
+			m.watch = func(line string) { out = append(out, fmt.Sprint(w.clock.Now().Sub(start), " node ", m.id, " ", line)) }
+		}
+		w.loss = 0.1
+		w.up(1, 2, 3)
+		w.create(w.hosts[2], replicated("a", 3, 2))
+		w.active().kill()
+		w.pass(5 * time.Second)
+		for _, m := range w.all() {
+			if m.node == nil {
+				m.start()
+			}
+		}
+		w.create(w.hosts[1], create("b", 1))
+		w.pass(15 * time.Second)
+		return out
+	}
+	first, second := run(), run()
+	if len(first) < 20 || !slices.Equal(first, second) {
+		t.Fatalf("runs of %d and %d lines", len(first), len(second))
 	}
 }

@@ -18,6 +18,7 @@ type duty struct {
 	balance   time.Time // give partitions back to their preferred leaders
 	balancing bool
 	raise     bool      // internal topics may get more replicas: a broker became active
+	learn     time.Time // Raft may be asked to take in members
 	looked    time.Time // when there was last a look at all this
 	alone     bool      // then
 }

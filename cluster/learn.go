@@ -6,14 +6,15 @@ import (
 	"weir/cluster/quorum"
 )
 
-// addLearners has those who are registered as members, and are none of Raft's yet, learn the log.
+// addLearners has those who are registered as members, and are none of Raft's yet, learn the log. Whoever removes a member
+// must remove the registration first.
 func (c *control) addLearners() {
 	registered := c.quorum.Image().Quorum
 	if status := c.status.Load(); registered.Len() <= len(status.Voters)+len(status.Learners) {
 		return
 	}
 	members := c.quorum.Members()
-	if members.Changing {
+	if members.Changing || c.now.Before(c.active.duty.learn) {
 		return
 	}
 	var missing []uint64
@@ -22,7 +23,11 @@ func (c *control) addLearners() {
 			missing = append(missing, m.RaftID)
 		}
 	}
-	if missing != nil {
-		c.step(quorum.ChangeMembers{Learn: missing})
+	if missing == nil {
+		return
+	}
+	c.step(quorum.ChangeMembers{Learn: missing})
+	if after := c.quorum.Members(); !after.Changing && !slices.Contains(after.Learners, missing[0]) {
+		c.active.duty.learn = c.now.Add(c.o.ElectionTimeout) // it was refused, or got lost
 	}
 }

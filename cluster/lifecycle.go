@@ -156,8 +156,9 @@ func (l *lifecycle) look(now time.Time, v view) {
 	if l.state >= Running && !l.up && l.unfenced > 0 && v.image.Index >= l.unfenced {
 		l.up = true
 	}
-	if l.registered && !v.alone && l.due.IsZero() && l.asked == nil {
-		l.soon(now) // it is alone no more
+	if l.registered && !v.alone && l.due.IsZero() && l.asked == nil { // it is alone no more
+		l.granted = now
+		l.soon(now)
 	}
 	if l.registered && !slices.Equal(l.told, v.unreachable) {
 		l.soon(now)
@@ -202,14 +203,14 @@ func (l *lifecycle) overdue(now time.Time) error {
 
 // leaseEnd is when this broker, unheard, is no longer sure of its session; ok is false where that is of no interest.
 func (l *lifecycle) leaseEnd() (at time.Time, ok bool) {
-	if !l.o.SelfFence || l.leaseLost || !l.registered || l.granted.IsZero() || l.due.IsZero() && l.asked == nil {
+	if !l.o.SelfFence || l.leaseLost || l.state == ShuttingDown || l.granted.IsZero() || l.due.IsZero() && l.asked == nil {
 		return time.Time{}, false
 	}
 	return l.granted.Add(l.o.SessionTimeout), true
 }
 
 func (l *lifecycle) setLeaseLost(lost bool) {
-	if l.leaseLost == lost {
+	if l.leaseLost == lost || !l.o.SelfFence {
 		return
 	}
 	l.leaseLost = lost
@@ -252,11 +253,14 @@ func (l *lifecycle) Answered(now time.Time, reply controller.Reply, index int64,
 	}
 	switch cmd := cmd.(type) {
 	case controller.RegisterBroker:
-		if err == nil {
-			l.isRegistered(now, reply.(controller.RegisterBrokerReply).Epoch)
-			return nil
+		if err != nil {
+			return l.notRegistered(now, err)
 		}
-		return l.notRegistered(now, err)
+		l.isRegistered(now, reply.(controller.RegisterBrokerReply).Epoch)
+		l.registered = slices.Equal(cmd.Listeners, l.registration.Listeners) // else it has moved meanwhile
+		if !l.registered {
+			l.soon(now)
+		}
 	case controller.BrokerHeartbeat:
 		if err == nil {
 			l.wasGranted(now, cmd, reply.(controller.BrokerHeartbeatReply), index, alone)
@@ -355,6 +359,7 @@ func (l *lifecycle) wasRefused(now time.Time, err error) {
 			return
 		}
 		l.registered = false
+		l.setLeaseLost(true)
 	}
 	if l.failures == 0 {
 		l.logger.Warn("the heartbeat did not reach the controller, or was refused", "broker", l.o.Self, "error", err)

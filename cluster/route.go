@@ -96,8 +96,8 @@ func (c *control) again(s *submission, maybe bool) {
 // finish ends a submission that was not decided here.
 func (c *control) finish(s *submission, a Answer, err error) {
 	s.over = true
-	if s.from == client {
-		c.publish(publication{index: a.Index, answers: []answer{{submission: s, reply: a.Reply, err: err}}})
+	if s.from == client && err == nil {
+		c.publish(publication{index: a.Index, answers: []answer{{submission: s, reply: a.Reply}}})
 		return
 	}
 	s.done(a, err)

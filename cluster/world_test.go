@@ -44,6 +44,9 @@ type machine struct {
 	failed  error
 	members []metadata.QuorumMember // as the node knows them
 	leases  []bool                  // what LeaseLost was told
+	watch   func(string)            // is told what is published; may be nil
+	paused  bool
+	backlog []func() // what comes meanwhile
 }
 
 type delivery struct {
@@ -109,6 +112,11 @@ func (m *machine) start() {
 	m.o.Failed = func(err error) { m.failed = err }
 	m.o.LeaseLost = func(lost bool) { m.leases = append(m.leases, lost) }
 	m.node = New(m.o)
+	if m.watch != nil {
+		m.node.Subscribe(func(d *metadata.Delta, img *metadata.Image) {
+			m.watch(fmt.Sprint(img.Index, ".", img.Term, " ", describe(d)))
+		})
+	}
 	if err := m.node.Open(); err != nil {
 		m.w.t.Fatal(err)
 	}
@@ -116,7 +124,7 @@ func (m *machine) start() {
 }
 
 func (m *machine) step() {
-	if m.node == nil {
+	if m.node == nil || m.paused {
 		return
 	}
 	if err := m.node.Step(m.w.clock.Now()); err != nil {
@@ -140,6 +148,18 @@ func (m *machine) observe(e Evidence) {
 
 	if m.node != nil && !m.w.cut[m.id] {
 		m.node.Observe(e)
+		m.step()
+	}
+}
+
+// resume lets a paused process go on: it sees the time, and then what came meanwhile.
+func (m *machine) resume() {
+	m.paused = false
+	m.step()
+	backlog := m.backlog
+	m.backlog = nil
+	for _, f := range backlog {
+		f()
 		m.step()
 	}
 }
@@ -178,7 +198,7 @@ func (w *world) run(limit time.Duration, what string, until func() bool) time.Du
 			next = w.queue[0].at
 		}
 		for _, m := range w.all() {
-			if m.node != nil {
+			if m.node != nil && !m.paused {
 				if at := m.node.NextWake(); !at.IsZero() && at.Before(next) {
 					next = at
 				}
@@ -190,7 +210,7 @@ func (w *world) run(limit time.Duration, what string, until func() bool) time.Du
 			continue
 		}
 		for _, m := range w.all() {
-			if m.node != nil {
+			if m.node != nil && !m.paused {
 				if at := m.node.NextWake(); !at.IsZero() && !at.After(w.clock.Now()) {
 					m.step()
 				}
@@ -311,6 +331,8 @@ func (p peersOf) deliver(to kafka.BrokerID, f func(*Node), lost func()) {
 			if lost != nil {
 				lost()
 			}
+		case m.paused:
+			m.backlog = append(m.backlog, func() { f(m.node) })
 		default:
 			f(m.node)
 			m.step()

@@ -1,0 +1,101 @@
+package cluster
+
+import (
+	"reflect"
+	"testing"
+
+	"weir/cluster/controller"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// What an earlier try has done is a success of the one that is answered; what others did is not.
+func TestRepeatedCommands(t *testing.T) {
+	settings := controller.Settings{NumPartitions: 1, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true}
+	decide := func(img *metadata.Image, cmd controller.Command) (*metadata.Image, controller.Reply) {
+		records, reply, err := controller.Decide(&settings, img, controller.Leases{}, start, cmd)
+		if err == nil && len(records) > 0 {
+			img, _, err = img.With(records)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return img, reply
+	}
+	remove := func(names ...string) controller.DeleteTopics {
+		var c controller.DeleteTopics
+		for _, name := range names {
+			c.Topics = append(c.Topics, controller.TopicRef{Name: &name})
+		}
+		return c
+	}
+	grow := func(count int32) controller.CreatePartitions {
+		return controller.CreatePartitions{Topics: []controller.MorePartitions{{Name: "old", Count: count}}}
+	}
+	again := create("old", 1) // another topic of that name
+	again.Topics[0].ID = kafka.UUID{99}
+
+	before, _, err := metadata.Empty().With([]metadata.Record{metadata.RegisterBrokerRecord{BrokerRegistration: metadata.BrokerRegistration{
+		ID: 1, Epoch: 1, Directories: []kafka.DirectoryID{{1, 15: 200}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ = decide(before, create("old", 2))
+
+	for name, c := range map[string]struct {
+		others []controller.Command // decided before the first try, unknown here
+		cmd    controller.Command
+		after  []controller.Command // decided by others between the two tries
+		want   []kafka.Code
+	}{
+		"a topic":                          {nil, create("new", 3), nil, []kafka.Code{kafka.None}},
+		"a topic that there was":           {nil, again, nil, []kafka.Code{kafka.TopicAlreadyExists}},
+		"a topic that somebody else made":  {[]controller.Command{again}, create("old", 1), nil, []kafka.Code{kafka.TopicAlreadyExists}},
+		"a topic that is gone again":       {nil, remove("old"), []controller.Command{again}, []kafka.Code{kafka.None}},
+		"topics that never were":           {nil, remove("old", "never"), nil, []kafka.Code{kafka.None, kafka.UnknownTopicOrPartition}},
+		"a topic that contradicts itself":  {nil, remove("old", "old"), nil, []kafka.Code{kafka.InvalidRequest}},
+		"partitions":                       {nil, grow(5), nil, []kafka.Code{kafka.None}},
+		"partitions that there were":       {nil, grow(2), nil, []kafka.Code{kafka.InvalidPartitions}},
+		"partitions that are more by now":  {nil, grow(5), []controller.Command{grow(9)}, []kafka.Code{kafka.InvalidPartitions}},
+		"partitions of a topic made again": {nil, grow(5), []controller.Command{remove("old"), again, grow(5)}, []kafka.Code{kafka.InvalidPartitions}},
+	} {
+		now := before
+		for _, cmd := range c.others {
+			now, _ = decide(now, remove("old"))
+			now, _ = decide(now, cmd)
+		}
+		now, first := decide(now, c.cmd)
+		for _, cmd := range c.after {
+			now, _ = decide(now, cmd)
+		}
+		now, second := decide(now, repeat(c.cmd, before))
+		settled := settle(c.cmd, second, before, now)
+		if got := outcomes(settled); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v; the first try: %v", name, got, c.want, outcomes(first))
+		}
+		if r, ok := settled.(controller.CreateTopicsReply); ok && r.Topics[0].OK() && !reflect.DeepEqual(r, first) {
+			t.Errorf("%s: %+v, and the first try said %+v", name, r, first)
+		}
+		if topic, exists := now.Topics.ByName("old"); name == "a topic that is gone again" && (!exists || topic.ID != again.Topics[0].ID) {
+			t.Errorf("%s: somebody else's is gone too", name)
+		}
+	}
+}
+
+func outcomes(reply controller.Reply) (codes []kafka.Code) {
+	switch r := reply.(type) {
+	case controller.CreateTopicsReply:
+		for _, row := range r.Topics {
+			codes = append(codes, row.Code)
+		}
+	case controller.DeleteTopicsReply:
+		for _, row := range r.Topics {
+			codes = append(codes, row.Code)
+		}
+	case controller.CreatePartitionsReply:
+		for _, row := range r.Topics {
+			codes = append(codes, row.Code)
+		}
+	}
+	return codes
+}
