@@ -4,7 +4,9 @@ package replica
 
 import (
 	"testing"
+	"time"
 
+	"weir/cluster/metadata"
 	"weir/internal/kafka"
 	"weir/internal/mutant"
 )
@@ -31,6 +33,18 @@ func TestRulesOfTheLeaderCanBeLeftOut(t *testing.T) {
 		"updateOnDivergence": func(l *leaders) bool {
 			r, err := l.partition(1).Read(diverging(l))
 			return err == nil && r.Diverging != nil && l.partition(1).Log().HighWatermark() == 2
+		},
+		"hwUnderMinISR": func(l *leaders) bool { // but the producer is told
+			l.config.MinInsyncReplicas = 2
+			two := "2"
+			l.apply(metadata.ConfigRecord{Resource: metadata.ConfigResource{Type: metadata.TopicResource, Name: "t"}, Key: "min.insync.replicas", Value: &two})
+			l.fetch(2, 2)
+			a := newAcks()
+			produce(l.t, l.partition(1), AcksAll, a)
+			l.setISR(1)
+			l.clock.Advance(time.Minute)
+			l.partition(1).recheck(l.clock.Now())
+			return acked(a) && kafka.CodeOf(a.errs[0]) == kafka.NotEnoughReplicasAfterAppend && l.partition(1).Log().HighWatermark() == 3
 		},
 	} {
 		for _, left := range []string{"", name} {

@@ -15,6 +15,7 @@ import (
 // Scripts drive broker 1, which leads a partition:
 //
 //	broker 2 epoch=20 [fenced]      registers a broker, or changes what is known of it
+//	unregister 2
 //	lead epoch=1 partition-epoch=0 replicas=1,2,3 isr=1,2 min=2 end=10 hw=4 [recovering]
 //	update partition-epoch=1 …      another registration of the same leader epoch; what is not named stays
 //	min 2                           min.insync.replicas
@@ -83,6 +84,8 @@ func (m *machine) command(name string, a arguments) {
 	switch name {
 	case "broker":
 		m.brokers[a.broker(0)] = Broker{Epoch: kafka.BrokerEpoch(a.int("epoch", 0)), Active: !a.has("fenced")}
+	case "unregister":
+		delete(m.brokers, a.broker(0))
 	case "lead":
 		m.r, m.min, m.end = Registration{}, int(a.int("min", 1)), a.int("end", 0)
 		m.register(a)
