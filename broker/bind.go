@@ -11,7 +11,7 @@ import (
 	"weir/cluster/metadata"
 )
 
-// boundListener is a listener that clients will be accepted on.
+// boundListener is a listener that clients or other nodes will be accepted on.
 type boundListener struct {
 	config.Listener
 	socket net.Listener
@@ -35,7 +35,7 @@ func (e *BindError) Error() string {
 // Unwrap gives the system's error.
 func (e *BindError) Unwrap() error { return e.Err }
 
-// bind opens the sockets of the listeners for clients. Listeners of one name that ask for any free port get the same one,
+// bind opens the sockets of listeners. Listeners of one name that ask for any free port get the same one,
 // since a client is told one port for both families.
 func bind(listeners []config.Listener, listen func(network, address string) (net.Listener, error)) ([]boundListener, error) {
 	const attempts = 20 // a port that is free for one family may be taken for the other
@@ -72,17 +72,6 @@ func bindOnce(listeners []config.Listener, listen func(network, address string) 
 	return bound, false, nil
 }
 
-// forClients leaves out the controller listeners. Only nodes of the cluster use those, and this one is alone: a client that
-// found one would be served without the addresses that it needs.
-func forClients(listeners []config.Listener) (out []config.Listener) {
-	for _, l := range listeners {
-		if !l.Controller {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 func closeAll(bound []boundListener) {
 	for _, b := range bound {
 		_ = b.socket.Close()
@@ -91,12 +80,12 @@ func closeAll(bound []boundListener) {
 
 func (b boundListener) port() uint16 { return uint16(b.socket.Addr().(*net.TCPAddr).Port) }
 
-// endpoints are the addresses that clients are told, one for each listener name.
-func endpoints(bound []boundListener) []metadata.Endpoint {
+// endpoints are the addresses that are told of the listeners that want is true of, one for each name.
+func endpoints(bound []boundListener, want func(config.Listener) bool) []metadata.Endpoint {
 	var out []metadata.Endpoint
 	seen := make(map[string]bool)
 	for _, b := range bound {
-		if seen[b.Name] {
+		if seen[b.Name] || !want(b.Listener) {
 			continue
 		}
 		seen[b.Name] = true
@@ -108,3 +97,5 @@ func endpoints(bound []boundListener) []metadata.Endpoint {
 	}
 	return out
 }
+
+func forClients(l config.Listener) bool { return !l.Controller }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,12 +15,15 @@ import (
 	"weir/broker/handler"
 	"weir/broker/replica"
 	"weir/cluster"
+	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/coordinator"
 	"weir/internal/clock"
+	"weir/internal/kafka"
 	"weir/internal/metrics"
 	"weir/internal/vfs"
 	"weir/log"
+	"weir/protocol"
 )
 
 // loadTime is how long a start waits for the coordinators to load what they know, so that no client is told to come again.
@@ -27,6 +31,10 @@ const loadTime = 5 * time.Second
 
 // drainTime is how long a stop waits for requests that are being answered.
 const drainTime = 5 * time.Second
+
+// leaveTime is how long a stop waits until other brokers lead what this one leads. Kafka waits for five minutes; whoever
+// stops a process kills it before.
+const leaveTime = 20 * time.Second
 
 // Options are what a broker is made of. All fields but the last three are required.
 type Options struct {
@@ -41,35 +49,42 @@ type Options struct {
 	Connections int // connections that there may be at a time whatever the settings say, 0 where that is not known
 }
 
-// Broker is a running broker.
+// Broker is a running node: a broker, a controller, or both.
 type Broker struct {
 	Options
 	bound    []boundListener
+	founding founding
+	founded  cluster.Founding // what came of founding; zero for a node that has a log already, or is alone
 	store    *log.Store
 	node     *cluster.Node
+	others   others
 	replicas *replica.Manager
 	groups   *coordinator.Runtime
 	handlers *handler.Handlers
 	server   *Server
-	failed   chan error // what makes going on impossible, such as a failed metadata directory
+	ready    chan struct{} // closed when handlers may be asked
+	failed   chan error    // what makes going on impossible, such as a failed metadata directory
 	stopping chan struct{}
+	serving  sync.WaitGroup
 
 	stopTasks context.CancelFunc
-	tasks     chan struct{} // closed when the store's tasks have ended
+	tasks     sync.WaitGroup // the store's, and the updates of ISRs
 
 	closeOnce func() error
 }
 
 // Open binds the listeners and brings everything up that lies behind them. The broker serves clients from Run on; until
-// then they wait. The caller calls Run or Close.
+// then they wait. Other nodes are answered from the beginning, since a cluster that is founded needs all of them. The
+// caller calls Run or Close.
 //
 // Errors: *BindError; those of log.OpenStore, which name the directory; those of cluster.Start.
 func Open(ctx context.Context, o Options) (*Broker, error) {
-	bound, err := bind(forClients(o.Config.Listeners), net.Listen)
+	bound, err := bind(listeners(o.Config), net.Listen)
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{Options: o, bound: bound, failed: make(chan error, 1), stopping: make(chan struct{})}
+	b := &Broker{Options: o, bound: bound, ready: make(chan struct{}), failed: make(chan error, 1), stopping: make(chan struct{})}
+	b.founding.clock, b.founding.logger = o.Clock, o.Logger
 	b.closeOnce = sync.OnceValue(b.close)
 	if err := b.open(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -77,24 +92,83 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	return b, nil
 }
 
+// listeners are those of the settings. That of the brokers' own is bound only where there are other nodes to be: a broker
+// that is alone needs no second port.
+func listeners(c *config.Server) []config.Listener {
+	if c.PeerListener != nil && (len(c.Quorum.Voters) > 0 || c.PeerListener.Port != 0) {
+		return append(slices.Clone(c.Listeners), *c.PeerListener)
+	}
+	return c.Listeners
+}
+
 func (b *Broker) open(ctx context.Context) error {
-	if err := b.openStore(); err != nil {
+	b.server = NewServer(ServerOptions{Handle: b.handle, Clock: b.Clock, Logger: b.Logger,
+		Limits: limitsOf(b.Config, b.Memory, b.Connections), Metrics: b.Metrics})
+	b.makeOthers()
+	for _, l := range b.bound {
+		if l.Peers {
+			b.serve(l)
+		}
+	}
+	if err := b.openStore(ctx); err != nil {
 		return err
 	}
-	b.replicas = replica.NewManager(replica.Options{Self: b.Config.NodeID, Logs: b.store, FsyncPolicy: log.FsyncPolicy(b.Config.FsyncPolicy), Logger: b.Logger,
-		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
-			return topicConfig(b.Config, b.Config.NodeID, img, topic)
-		}})
-	// The server is there before the first image, whose settings it follows; it serves nobody before Run.
-	b.server = NewServer(ServerOptions{Handle: func(r *handler.Request) handler.Reply { return b.handlers.Handle(r) }, Clock: b.Clock, Logger: b.Logger,
-		Limits: limitsOf(b.Config, b.Memory, b.Connections), Metrics: b.Metrics})
+	b.makeReplicas()
 	b.groups = b.newGroups()
 	if err := b.startNode(ctx); err != nil {
 		return err
 	}
 	b.handlers = handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Quorum: b.quorumStatus, Replicas: b.replicas,
 		Directories: directories{b.store, b.FS}, Groups: b.groups, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
+	close(b.ready)
 	return b.awaitCoordinators(ctx)
+}
+
+// handle answers a request. Other nodes are served while this one still starts; whoever else comes to a listener that both
+// share waits as in a backlog.
+func (b *Broker) handle(r *handler.Request) handler.Reply {
+	if r.Header.Key == protocol.PeerKey {
+		return b.others.peers.Handle(r)
+	}
+	select {
+	case <-b.ready:
+	default:
+		select {
+		case <-b.ready:
+		case <-b.stopping:
+			return handler.Close(errStopped)
+		case <-r.Conn.Closed():
+			return handler.Silent()
+		}
+	}
+	return b.handlers.Handle(r)
+}
+
+var errStopped = errors.New("the broker stops before it was ready")
+
+// makeReplicas makes what holds the partitions and copies them between brokers.
+func (b *Broker) makeReplicas() {
+	r := b.Config.Replication
+	b.others.fetchers = replica.NewFetchers(replica.FetcherOptions{
+		Endpoint: newLeaderEndpoint(b.others.links.pool, b.Config.NodeID, b.epoch), Clock: b.Clock, Logger: b.Logger,
+		PerLeader: int(b.Config.Dynamic(nil, nil).NumReplicaFetchers), WaitMax: r.FetchWaitMax, Backoff: r.FetchBackoff,
+		MinBytes: r.FetchMinBytes, MaxBytes: r.FetchMaxBytes, ResponseMaxBytes: r.FetchResponseBytes,
+	})
+	b.others.isr = newISRController(b.Config.NodeID, b.epoch, b.Clock, func(ctx context.Context, cmd controller.Command) (controller.Reply, error) {
+		return b.node.Submit(ctx, cmd)
+	})
+	b.replicas = replica.NewManager(replica.Options{Self: b.Config.NodeID, Logs: b.store, FsyncPolicy: log.FsyncPolicy(b.Config.FsyncPolicy), Logger: b.Logger,
+		Clock: b.Clock, MaxLag: r.LagTimeMax, Followers: b.others.fetchers, Controller: b.others.isr,
+		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
+			return topicConfig(b.Config, b.Config.NodeID, img, topic)
+		}})
+	b.others.startCopying(b.replicas.ISRUpdates(), b.Clock)
+}
+
+// epoch is this broker's, as it is registered; -1 before that.
+func (b *Broker) epoch() kafka.BrokerEpoch {
+	epoch, _ := b.node.Registered()
+	return epoch
 }
 
 // awaitCoordinators waits until the coordinators are loaded. Those that take longer go on while others are served.
@@ -107,11 +181,12 @@ func (b *Broker) awaitCoordinators(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (b *Broker) openStore() error {
+func (b *Broker) openStore(ctx context.Context) error {
 	defaults := b.Config.TopicConfig(nil, nil, nil)
 	store, err := log.OpenStore(log.StoreOptions{
 		FS: b.FS, Clock: b.Clock, Logger: b.Logger,
 		Dirs: b.Config.DataDirs, MetadataDir: b.Config.MetadataDir, NodeID: b.Config.NodeID, ClusterID: b.Config.ClusterID,
+		Found:                  func(dir kafka.DirectoryID, clusterID string) (string, error) { return b.found(ctx, dir, clusterID) },
 		FsyncPolicy:            log.FsyncPolicy(b.Config.FsyncPolicy),
 		RetentionCheckInterval: b.Config.RetentionCheckInterval,
 		ProducerExpirationMs:   b.Config.Dynamic(nil, nil).ProducerIDExpiration.Milliseconds(),
@@ -123,14 +198,13 @@ func (b *Broker) openStore() error {
 		return err
 	}
 	b.store = store
-	ctx, cancel := context.WithCancel(context.Background())
-	b.stopTasks, b.tasks = cancel, make(chan struct{})
-	go func() {
-		defer close(b.tasks)
-		if err := store.Run(ctx); err != nil && ctx.Err() == nil {
+	running, cancel := context.WithCancel(context.Background())
+	b.stopTasks = cancel
+	b.tasks.Go(func() {
+		if err := store.Run(running); err != nil && running.Err() == nil {
 			b.fail(fmt.Errorf("the logs' background tasks ended: %w", err))
 		}
-	}()
+	})
 	return nil
 }
 
@@ -138,6 +212,11 @@ func (b *Broker) openStore() error {
 // other directories are offline, and the rest serves.
 func (b *Broker) dirFailed(dir string, err error) {
 	b.Logger.Error("a data directory failed; its partitions are offline", "dir", dir, "error", err)
+	if b.clusterID() != "" { // there is a node
+		if id, ok := b.directoryID(dir); ok {
+			b.node.DirFailed(id)
+		}
+	}
 	if dir == filepath.Clean(b.Config.MetadataDir) { // the setting is kept as it was written
 		b.fail(fmt.Errorf("the metadata directory %s failed: %w", dir, err))
 	}
@@ -153,7 +232,7 @@ func (b *Broker) fail(err error) {
 // Advertised returns the addresses that clients are told, as NAME://host:port.
 func (b *Broker) Advertised() []string {
 	var out []string
-	for _, e := range endpoints(b.bound) {
+	for _, e := range endpoints(b.bound, forClients) {
 		out = append(out, fmt.Sprintf("%s://%s:%d", e.Name, e.Host, e.Port))
 	}
 	return out
@@ -173,26 +252,51 @@ func (b *Broker) Bound() map[string]string {
 // ClusterID returns the id of the cluster that this broker belongs to.
 func (b *Broker) ClusterID() string { return b.store.ClusterID() }
 
+// serve accepts connections on a listener until the broker stops.
+func (b *Broker) serve(l boundListener) {
+	serve := b.server.Serve
+	switch {
+	case l.Controller:
+		serve = b.server.ServePeers
+	case l.Peers:
+		serve = b.server.ServeShared
+	}
+	b.serving.Go(func() {
+		if err := serve(l.socket, l.Name); err != nil {
+			b.fail(err)
+		}
+	})
+}
+
 // Run serves clients until ctx ends, then closes the broker. The error is what made it end before, or what a clean stop
 // could not do.
 func (b *Broker) Run(ctx context.Context) error {
-	var serving sync.WaitGroup
 	for _, l := range b.bound {
-		serving.Go(func() {
-			if err := b.server.Serve(l.socket, l.Name); err != nil {
-				b.fail(err)
-			}
-		})
+		if !l.Peers {
+			b.serve(l)
+		}
 	}
 	var err error
 	select {
 	case <-ctx.Done():
 		b.Logger.Info("stopping")
+		b.leave()
 	case err = <-b.failed:
 	}
-	err = errors.Join(err, b.Close())
-	serving.Wait()
-	return err
+	return errors.Join(err, b.Close())
+}
+
+// leave gives away what this broker leads while it still serves, so that clients go over to others without a pause
+// (controlled shutdown).
+func (b *Broker) leave() {
+	if !b.Config.Cluster.ControlledShutdown {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	if err := b.node.Shutdown(ctx); err != nil {
+		b.Logger.Warn("the cluster was left without saying so: the controller did not answer in time", "waited", leaveTime)
+	}
 }
 
 // Close stops the broker in the reverse order of its start. A second call does nothing and returns the same.
@@ -210,12 +314,15 @@ func (b *Broker) close() error {
 		cancel()
 	}
 	closeAll(b.bound)
+	b.serving.Wait()
+	b.others.stopCopying()
 	if b.node != nil {
 		errs = append(errs, b.node.Close())
 	}
+	b.others.close()
 	if b.store != nil {
 		b.stopTasks()
-		<-b.tasks
+		b.tasks.Wait()
 		errs = append(errs, b.store.Close())
 	}
 	return errors.Join(errs...)

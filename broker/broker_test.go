@@ -258,11 +258,17 @@ func TestListenersHaveTheirPorts(t *testing.T) {
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT,CONTROLLER:PLAINTEXT")
 	b := start(t, vfs.NewMem(), settings)
 	bound := b.Bound()
-	if len(bound) != 2 || bound["PLAINTEXT"] == bound["OTHER"] || bound["CONTROLLER"] != "" {
-		t.Fatalf("bound %v; want the two listeners for clients", bound)
+	if len(bound) != 3 || bound["PLAINTEXT"] == bound["OTHER"] || bound["CONTROLLER"] == "" {
+		t.Fatalf("bound %v; want all three listeners", bound)
 	}
 	advertised := b.Advertised()
 	for name, address := range bound {
+		if name == "CONTROLLER" {
+			if slices.ContainsFunc(advertised, func(a string) bool { return strings.HasPrefix(a, name) }) {
+				t.Errorf("clients are told of the controllers' listener: %v", advertised)
+			}
+			continue
+		}
 		_, port, err := net.SplitHostPort(address)
 		if err != nil || !slices.ContainsFunc(advertised, func(a string) bool { return strings.HasPrefix(a, name+"://") && strings.HasSuffix(a, ":"+port) }) {
 			t.Errorf("listener %s is bound to %s and advertised %v", name, address, advertised)

@@ -106,6 +106,11 @@ func (s *Server) ServePeers(l net.Listener, name string) error {
 	return s.serve(l, name, protocol.PeerListener)
 }
 
+// ServeShared is Serve for a listener that clients and the cluster's own brokers share: what holds for clients holds there.
+func (s *Server) ServeShared(l net.Listener, name string) error {
+	return s.serve(l, name, protocol.ClientListener|protocol.PeerListener)
+}
+
 func (s *Server) serve(l net.Listener, name string, kind protocol.Listeners) error {
 	if !s.track(l) {
 		_ = l.Close()

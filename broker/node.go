@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"weir/broker/config"
 	"weir/cluster"
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
@@ -16,25 +17,53 @@ import (
 // clients can be served.
 func (b *Broker) startNode(ctx context.Context) error {
 	registration := b.registration()
-	node := cluster.New(cluster.Options{
+	c, founded := b.Config, b.founded
+	o := cluster.Options{
 		FS: b.FS, Clock: b.Clock, Logger: b.Logger,
-		MetadataDir: b.store.MetadataDir(), DirectoryID: b.store.DirectoryIDs()[b.store.MetadataDir()], ClusterID: b.store.ClusterID(), Self: b.Config.NodeID,
-		Registration:   registration,
-		Settings:       b.controllerSettings(),
-		SessionTimeout: b.Config.Cluster.SessionTimeout,
-		Failed:         b.fail,
-	})
+		MetadataDir: b.store.MetadataDir(), DirectoryID: b.metadataDirectory(), ClusterID: b.store.ClusterID(), Self: c.NodeID,
+		Roles:    cluster.Roles{NoBroker: !c.Roles.Broker},
+		Founders: founded.Founders, Join: founded.Join, Peers: b.others.peers,
+		Registration:      registration,
+		Settings:          b.controllerSettings(),
+		HeartbeatInterval: c.Cluster.HeartbeatInterval, SessionTimeout: c.Cluster.SessionTimeout, ElectionTimeout: c.Quorum.ElectionTimeout,
+		RegistrationTimeout: c.Cluster.RegistrationTimeout, DirFailureTimeout: c.Cluster.DirFailureTimeout,
+		Failed: b.fail,
+	}
+	if c.Replication.AutoLeaderRebalance {
+		o.BalanceInterval = c.Replication.ImbalanceCheck
+	}
+	if e, ok := b.peerEndpoint(); ok {
+		o.Address = cluster.Address{Host: e.Host, Port: e.Port, Listeners: registration.Listeners}
+	}
+	node := cluster.New(o)
 	node.Subscribe(b.publish())
+	b.node = node
+	b.belongs()
 	err := node.Start(ctx)
 	epoch, registered := node.Registered()
 	if registered { // also if the start was broken off after that: the next one is compared with this registration
 		b.store.SetBrokerEpoch(epoch)
 	}
-	if err != nil {
+	if err != nil || !c.Roles.Broker {
 		return err
 	}
-	b.node = node
 	return log.WriteRun(b.FS, b.store.MetadataDir(), log.Run{BootID: log.MachineBootID(), Incarnation: registration.Incarnation, BrokerEpoch: epoch})
+}
+
+// metadataDirectory is the id of the directory that the metadata log lives in.
+func (b *Broker) metadataDirectory() kafka.DirectoryID {
+	id, _ := b.directoryID(b.store.MetadataDir())
+	return id
+}
+
+// directoryID finds the id of a data directory.
+func (b *Broker) directoryID(dir string) (kafka.DirectoryID, bool) {
+	for _, info := range b.store.Dirs() {
+		if info.Path == dir {
+			return info.ID, !info.ID.IsZero()
+		}
+	}
+	return kafka.DirectoryID{}, false
 }
 
 func (b *Broker) controllerSettings() controller.Settings {
@@ -45,14 +74,17 @@ func (b *Broker) controllerSettings() controller.Settings {
 		MinInSyncReplicas:           b.Config.TopicConfig(nil, nil, nil).MinInsyncReplicas,
 		UncleanLeaderElectionEnable: b.Config.TopicConfig(nil, nil, nil).UncleanLeaderElection,
 		DeleteTopicEnable:           b.Config.Topics.DeleteEnabled,
-		Config:                      b.Config,
+
+		OffsetsTopicReplicationFactor:     b.Config.Offsets.TopicReplicationFactor,
+		TransactionTopicReplicationFactor: b.Config.Transactions.TopicReplicationFactor,
+		Config:                            b.Config,
 	}
 }
 
 // registration is what this incarnation says of itself. It names the epoch of the one before only where the logs are
 // known to be whole: that one stopped cleanly, or was killed while the machine stayed up (R7).
 func (b *Broker) registration() cluster.Registration {
-	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.bound), Rack: b.Config.Rack, PreviousEpoch: -1}
+	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.bound, b.forBrokers), Rack: b.Config.Rack, PreviousEpoch: -1}
 	for _, info := range b.store.Dirs() {
 		if info.Offline == nil { // what is offline may not even have an id
 			r.Directories = append(r.Directories, info.ID)
@@ -71,11 +103,18 @@ func (b *Broker) registration() cluster.Registration {
 	return r
 }
 
-// publish returns the subscriber that makes a change of the metadata known to this broker's parts, in one fixed order:
-// replicas first, since coordinators will be the leaders of their partitions; the broker's own settings last.
+// forBrokers says which listeners a registration names: those of clients, and that of the brokers.
+func (b *Broker) forBrokers(l config.Listener) bool {
+	return !l.Controller || l.Name == b.Config.InterBrokerListener
+}
+
+// publish returns the subscriber that makes a change of the metadata known to this broker's parts, in one fixed order: the
+// ways to other brokers, over which partitions are fetched; replicas, since coordinators will be the leaders of their
+// partitions; the broker's own settings last.
 func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 	first := true
 	return func(delta *metadata.Delta, img *metadata.Image) {
+		b.others.links.Apply(delta, img)
 		b.replicas.Apply(delta, img)
 		if first {
 			b.replicas.SetStraysAside()

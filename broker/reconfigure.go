@@ -14,5 +14,6 @@ func (b *Broker) reconfigure(delta *metadata.Delta, img *metadata.Image) {
 	}
 	settings := b.Config.Dynamic(img.Configs.BrokerDefault(), img.Configs.Broker(b.Config.NodeID))
 	b.server.SetConnectionLimits(connectionLimits(settings, b.Connections))
+	b.others.fetchers.SetPerLeader(int(settings.NumReplicaFetchers))
 	b.store.SetProducerExpiration(settings.ProducerIDExpiration.Milliseconds())
 }

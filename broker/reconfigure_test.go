@@ -332,7 +332,7 @@ func TestProducersExpireAsIsSet(t *testing.T) {
 		t.Fatal(kafka.Code(row.ErrorCode))
 	}
 	b.stopTasks() // the test does their work from here on
-	<-b.tasks
+	b.tasks.Wait()
 	b.store.Tasks().Step(time.Now().Add(50*time.Minute), log.Event{})
 	if n := len(b.log("t").ActiveProducers()); n != 1 {
 		t.Errorf("after 50 minutes %d producers are known", n)

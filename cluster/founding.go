@@ -26,7 +26,7 @@ type Founding struct {
 	Wait      string                  // for whom or what; empty where the rest counts
 	ClusterID string                  // empty: whoever founds draws one
 	Founders  []metadata.QuorumMember // it is one of these, and opens its log as one
-	Via       string                  // it joins, as a learner, by this address of a node of the cluster
+	Join      []metadata.QuorumMember // it joins, as a learner, by these, which belong to the cluster
 }
 
 // DecideFounding says what a node does about the cluster that it founds with others, or finds (KIP-853 leaves that to the
@@ -58,7 +58,7 @@ func DecideFounding(self Hello, heard map[string]*Hello) (Founding, error) {
 			clusterID = h.ClusterID
 		}
 		if h.Founded {
-			return self.follow(h, address), nil
+			return self.follow(h), nil
 		}
 		if err := self.agrees(h, address); err != nil {
 			return Founding{}, err
@@ -71,13 +71,19 @@ func DecideFounding(self Hello, heard map[string]*Hello) (Founding, error) {
 }
 
 // follow is what to do about a cluster that there is.
-func (self Hello) follow(h *Hello, address string) Founding {
+func (self Hello) follow(h *Hello) Founding {
 	for _, m := range h.Founders {
 		if m.RaftID == self.Member.RaftID {
 			return Founding{ClusterID: h.ClusterID, Founders: h.Founders}
 		}
 	}
-	return Founding{ClusterID: h.ClusterID, Via: address}
+	contacts := []metadata.QuorumMember{h.Member}
+	for _, m := range h.Founders {
+		if m.RaftID != h.Member.RaftID {
+			contacts = append(contacts, m)
+		}
+	}
+	return Founding{ClusterID: h.ClusterID, Join: contacts}
 }
 
 // agrees checks that another node without a cluster wants to found the same one.

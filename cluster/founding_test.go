@@ -38,8 +38,8 @@ func (f Founding) String() string {
 	for _, m := range f.Founders {
 		fmt.Fprintf(&b, " founder=%d", m.Node)
 	}
-	if f.Via != "" {
-		fmt.Fprintf(&b, " via=%s", f.Via)
+	for _, m := range f.Join {
+		fmt.Fprintf(&b, " via=%d", m.Node)
 	}
 	if f.Wait != "" {
 		return "wait " + f.Wait
@@ -73,10 +73,10 @@ func TestDecideFounding(t *testing.T) {
 		"one of them has a name":      {one, heardFrom(one, founder(2, named("n")), three), "cluster=n founder=1 founder=2 founder=3"},
 		"two names":                   {one, heardFrom(one, founder(2, named("n")), founder(3, named("m"))), "error INCONSISTENT_CLUSTER_ID: node 3 at h3:1 is of cluster m, and this node 1 of cluster n"},
 		"a founder comes late":        {three, heardFrom(founder(1, founded(one, two, three)), nil, three), "cluster=c founder=1 founder=2 founder=3"},
-		"its disk was lost":           {founder(3, otherDisk), heardFrom(founder(1, founded(one, two, three)), nil, nil), "cluster=c via=h1:1"},
-		"a stranger joins":            {founder(9), heardFrom(nil, founder(2, founded(one, two, three)), nil), "cluster=c via=h2:1"},
+		"its disk was lost":           {founder(3, otherDisk), heardFrom(founder(1, founded(one, two, three)), nil, nil), "cluster=c via=1 via=2 via=3"},
+		"a stranger joins":            {founder(9), heardFrom(nil, founder(2, founded(one, two, three)), nil), "cluster=c via=2 via=1 via=3"},
 		"a stranger waits":            {founder(9), heardFrom(one, two, three), "wait for h1:1, h2:1, h3:1 to found the cluster"},
-		"a broker joins":              {founder(9, brokerOnly), heardFrom(nil, nil, founder(3, founded(one, two, three))), "cluster=c via=h3:1"},
+		"a broker joins":              {founder(9, brokerOnly), heardFrom(nil, nil, founder(3, founded(one, two, three))), "cluster=c via=3 via=1 via=2"},
 		"another cluster":             {founder(9, named("d")), heardFrom(founder(1, founded(one)), nil, nil), "error INCONSISTENT_CLUSTER_ID: node 1 at h1:1 is of cluster c, and this node 9 of cluster d"},
 		"other voters":                {one, heardFrom(one, founder(2, func(h *Hello) { h.Voters = []string{"h2:1"} }), nil), "error INVALID_CONFIG: the nodes that found a cluster must all name the same voters: node 2 at h2:1 names h2:1, and this node 1 names h1:1,h2:1,h3:1"},
 		"a broker among the voters":   {one, heardFrom(one, founder(2, brokerOnly), nil), "error INVALID_CONFIG: node 2 at h2:1 is among the voters h1:1,h2:1,h3:1, and its process.roles is broker alone"},

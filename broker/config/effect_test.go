@@ -18,25 +18,29 @@ type read struct{ owner, field string }
 
 // derivedReads are the settings whose value Load or a method passes on, so that fill.go and topic.go do not show it.
 var derivedReads = map[string]read{
-	"listeners":                      {"Config", "Listeners"},
-	"advertised.listeners":           {"Config", "Listeners"},
-	"listener.security.protocol.map": {"Config", "Listeners"},
-	"controller.listener.names":      {"Config", "Listeners"},
-	"weir.http.listeners":            {"Config", "HTTPListeners"},
-	"broker.id":                      {"Config", "NodeID"},
-	"log.dir":                        {"Config", "DataDirs"},
-	"log.dirs":                       {"Config", "DataDirs"},
-	"metadata.log.dir":               {"Config", "MetadataDir"},
-	"cleanup.policy":                 {"TopicConfig", "Compact"},
-	"compression.gzip.level":         {"TopicConfig", "Level"},
-	"compression.lz4.level":          {"TopicConfig", "Level"},
-	"compression.zstd.level":         {"TopicConfig", "Level"},
+	"listeners":                           {"Config", "Listeners"},
+	"advertised.listeners":                {"Config", "Listeners"},
+	"listener.security.protocol.map":      {"Config", "Listeners"},
+	"controller.listener.names":           {"Config", "ControllerListeners"},
+	"controller.quorum.voters":            {"Quorum", "Voters"},
+	"controller.quorum.bootstrap.servers": {"Quorum", "Voters"},
+	"process.roles":                       {"Roles", "Controller"},
+	"inter.broker.listener.name":          {"Config", "InterBrokerListener"},
+	"security.inter.broker.protocol":      {"Config", "InterBrokerListener"},
+	"weir.peer.port":                      {"Config", "PeerListener"},
+	"weir.http.listeners":                 {"Config", "HTTPListeners"},
+	"broker.id":                           {"Config", "NodeID"},
+	"log.dir":                             {"Config", "DataDirs"},
+	"log.dirs":                            {"Config", "DataDirs"},
+	"metadata.log.dir":                    {"Config", "MetadataDir"},
+	"cleanup.policy":                      {"TopicConfig", "Compact"},
+	"compression.gzip.level":              {"TopicConfig", "Level"},
+	"compression.lz4.level":               {"TopicConfig", "Level"},
+	"compression.zstd.level":              {"TopicConfig", "Level"},
 }
 
 // readInVain are settings that somebody reads and that change nothing all the same.
-var readInVain = map[string]string{
-	"broker.session.timeout.ms": "asked only when another process registers with the same id, which no cluster of one node sees",
-}
+var readInVain = map[string]string{}
 
 // refused are settings that have their effect in Load: it takes no other value than the default.
 var refused = []string{"authorizer.class.name"}

@@ -50,15 +50,18 @@ func (s *Server) fillCluster() {
 		FetchResponseBytes:  s.int32("replica.fetch.response.max.bytes"),
 		FetchMinBytes:       s.int32("replica.fetch.min.bytes"),
 		FetchWaitMax:        s.millis("replica.fetch.wait.max.ms"),
+		FetchBackoff:        s.millis("replica.fetch.backoff.ms"),
 		AutoLeaderRebalance: s.bool("auto.leader.rebalance.enable"),
 		ImbalanceCheck:      s.seconds("leader.imbalance.check.interval.seconds"),
 	}
 	s.Cluster = Cluster{
-		HeartbeatInterval:  s.millis("broker.heartbeat.interval.ms"),
-		SessionTimeout:     s.millis("broker.session.timeout.ms"),
-		ControlledShutdown: s.bool("controlled.shutdown.enable"),
-		SelfFence:          s.bool("weir.broker.self.fence"),
-		MetadataVersion:    s.int16("weir.metadata.version"),
+		HeartbeatInterval:   s.millis("broker.heartbeat.interval.ms"),
+		SessionTimeout:      s.millis("broker.session.timeout.ms"),
+		RegistrationTimeout: s.millis("initial.broker.registration.timeout.ms"),
+		DirFailureTimeout:   s.millis("log.dir.failure.timeout.ms"),
+		ControlledShutdown:  s.bool("controlled.shutdown.enable"),
+		SelfFence:           s.bool("weir.broker.self.fence"),
+		MetadataVersion:     s.int16("weir.metadata.version"),
 	}
 	s.Quorum.ElectionTimeout = s.millis("controller.quorum.election.timeout.ms")
 	s.Quorum.FetchTimeout = s.millis("controller.quorum.fetch.timeout.ms")

@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, s.Limits, Limits{30 * time.Second, 1024, time.Minute, 200, 0})
 	equal(t, s.Network, Network{100 << 20, 10 * time.Minute, 30 * time.Second})
 	equal(t, s.Fetch, Fetch{57671680, 1000})
-	equal(t, s.Cluster, Cluster{2 * time.Second, 9 * time.Second, true, false, 30})
+	equal(t, s.Cluster, Cluster{2 * time.Second, 9 * time.Second, time.Minute, 30 * time.Second, true, false, 30})
 	equal(t, s.Offsets, Offsets{50, 3, 100 << 20, 0, 5 * time.Second, 7 * 24 * time.Hour, 10 * time.Minute, 4096})
 	equal(t, s.Groups.Protocols, []string{"classic", "consumer", "streams"})
 	equal(t, s.Transactions, Transactions{50, 3, 2, 15 * time.Minute, 7 * 24 * time.Hour, 10 * time.Second})
@@ -226,16 +226,14 @@ transaction.state.log.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 log.retention.hours=168
 log.cleaner.threads=1
-weir.peer.port=1
 `)
 	_, w, err := Load(Inputs{File: path, Overrides: []string{"quota.window.num=2"}, DataDir: "/data", Host: testHost})
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, w.Lines(), []string{"settings without effect in Weir: process.roles (" + path + ":1), controller.quorum.bootstrap.servers (line 3), " +
-		"inter.broker.listener.name (line 5), listener.name.nosuch.max.connections (line 8), listener.name.plaintext.num.partitions (line 9), " +
-		"num.io.threads (line 10), share.coordinator.state.topic.min.isr (line 14), log.cleaner.threads (line 16), weir.peer.port (line 17), " +
-		"quota.window.num (--override)"})
+	equal(t, w.Lines(), []string{"settings without effect in Weir: listener.name.nosuch.max.connections (" + path + ":8), " +
+		"listener.name.plaintext.num.partitions (line 9), num.io.threads (line 10), share.coordinator.state.topic.min.isr (line 14), " +
+		"log.cleaner.threads (line 16), quota.window.num (--override)"})
 }
 
 func TestIdentity(t *testing.T) {

@@ -117,17 +117,20 @@ type Replication struct {
 	FetchResponseBytes  int32 // over all partitions
 	FetchMinBytes       int32
 	FetchWaitMax        time.Duration
+	FetchBackoff        time.Duration // after a partition could not be fetched
 	AutoLeaderRebalance bool
 	ImbalanceCheck      time.Duration
 }
 
 // Cluster is the node's standing towards the active controller.
 type Cluster struct {
-	HeartbeatInterval  time.Duration
-	SessionTimeout     time.Duration
-	ControlledShutdown bool
-	SelfFence          bool
-	MetadataVersion    int16 // that a new cluster is finalized at
+	HeartbeatInterval   time.Duration
+	SessionTimeout      time.Duration
+	RegistrationTimeout time.Duration // how long a start waits for a controller that registers the broker
+	DirFailureTimeout   time.Duration // how long a failed directory may be unknown to the controller
+	ControlledShutdown  bool
+	SelfFence           bool
+	MetadataVersion     int16 // that a new cluster is finalized at
 }
 
 // Quorum is who founds the cluster and how its Raft keeps time.

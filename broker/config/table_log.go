@@ -10,7 +10,7 @@ var logTable = []Def{
 		Doc: "Data directories that get no new partitions; * is all of them."},
 	{Name: "metadata.log.dir", Type: String, Null: true,
 		Doc: "The directory that holds the cluster's metadata. Unset, the first data directory."},
-	{Name: "log.dir.failure.timeout.ms", Type: Long, Default: "30000", Valid: atLeast(1), Stance: Accept,
+	{Name: "log.dir.failure.timeout.ms", Type: Long, Default: "30000", Valid: atLeast(1),
 		Doc: "How long a broker may be unable to tell the controller of a failed directory before it stops."},
 	{Name: "log.segment.bytes", Type: Int, Default: "1073741824", Valid: atLeast(1048576), Mode: ClusterWide,
 		Doc: "Size in bytes at which a segment is closed, for topics without a segment.bytes of their own."},

@@ -9,7 +9,7 @@ var weirTable = []Def{
 		Doc: "How closely produced batches are checked. full: every record, as Kafka does; batch: header and checksum only."},
 	{Name: "weir.metadata.version", Type: Int, Default: "30", Valid: between(7, 30),
 		Doc: "The metadata.version that a new cluster is finalized at, which tells clients what its brokers can do."},
-	{Name: "weir.peer.port", Type: Int, Default: "0", Valid: between(0, 65535), Stance: Accept,
+	{Name: "weir.peer.port", Type: Int, Default: "0", Valid: between(0, 65535),
 		Doc: "Port of the listener that brokers talk over where no Kafka listener is set for that; 0 takes any free one."},
 	{Name: "weir.broker.self.fence", Type: Boolean, Default: "false", Stance: Accept,
 		Doc: "Whether a broker that has lost contact with the controller stops serving its partitions at once instead of until it hears of a new leader."},

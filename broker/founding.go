@@ -1,0 +1,178 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"weir/broker/config"
+	"weir/broker/peer"
+	"weir/cluster"
+	"weir/cluster/metadata"
+	"weir/cluster/quorum"
+	"weir/internal/clock"
+	"weir/internal/kafka"
+	"weir/protocol"
+)
+
+const (
+	// greetingInterval is how long a node that waits for others does nothing between two rounds of asking them.
+	greetingInterval = 100 * time.Millisecond
+	// greetingTimeout is how long one of them may take to answer.
+	greetingTimeout = time.Second
+	// waitingLog is how often a node that waits says for whom.
+	waitingLog = 30 * time.Second
+)
+
+// founding settles with other nodes to which cluster this one belongs, and answers them the same question. The rules are
+// cluster.DecideFounding's.
+type founding struct {
+	dial     peer.Dialer
+	clock    clock.Clock
+	logger   *slog.Logger
+	greeting atomic.Pointer[cluster.Hello] // nil until the metadata directory's id is known
+}
+
+// answer is peersOptions.Founding: it says who this node is.
+func (f *founding) answer([]byte) ([]byte, error) {
+	h := f.greeting.Load()
+	if h == nil {
+		return nil, kafka.Errorf(kafka.BrokerNotAvailable, "This node has only begun to start.")
+	}
+	return json.Marshal(h)
+}
+
+// settle asks the voters of self until it is known what to do. It returns when that is so, when the settings of nodes
+// contradict each other, or when ctx ends.
+func (f *founding) settle(ctx context.Context, self cluster.Hello) (cluster.Founding, error) {
+	f.greeting.Store(&self)
+	heard := make(map[string]*cluster.Hello)
+	var said time.Time
+	for begin := f.clock.Now(); ; {
+		f.ask(ctx, self.Voters, heard)
+		decided, err := cluster.DecideFounding(self, heard)
+		if err != nil || decided.Wait == "" {
+			return decided, err
+		}
+		if now := f.clock.Now(); now.Sub(begin) >= greetingTimeout && now.Sub(said) >= waitingLog {
+			f.logger.Info("waiting "+decided.Wait, "node", self.Member.Node, "voters", self.Voters)
+			said = now
+		}
+		timer := f.clock.NewTimer(greetingInterval)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return decided, fmt.Errorf("waiting %s: %w", decided.Wait, ctx.Err())
+		case <-timer.C():
+		}
+	}
+}
+
+// ask has all addresses answer at the same time, and returns when they have or their time is over.
+func (f *founding) ask(ctx context.Context, addresses []string, heard map[string]*cluster.Hello) {
+	ctx, cancel := context.WithTimeout(ctx, greetingTimeout)
+	defer cancel()
+	answers := make([]*cluster.Hello, len(addresses))
+	done := make(chan struct{})
+	for i, address := range addresses {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			body, err := peer.Ask(ctx, f.dial, address, &protocol.PeerRequest{Kind: protocol.PeerFounding})
+			var h cluster.Hello
+			if err == nil && json.Unmarshal(body, &h) == nil {
+				answers[i] = &h
+			}
+		}()
+	}
+	for range addresses {
+		<-done
+	}
+	for i, h := range answers {
+		if h != nil {
+			heard[addresses[i]] = h
+		}
+	}
+}
+
+// found is log.StoreOptions.Found.
+func (b *Broker) found(ctx context.Context, dir kafka.DirectoryID, clusterID string) (string, error) {
+	self := b.hello(dir, clusterID)
+	if others := b.otherVoters(); len(others) == 0 {
+		b.founding.greeting.Store(&self)
+		return clusterID, nil
+	}
+	decided, err := b.founding.settle(ctx, self)
+	if err != nil {
+		return "", err
+	}
+	b.founded = decided
+	if decided.ClusterID == "" {
+		decided.ClusterID = kafka.NewUUID().String()
+	}
+	return decided.ClusterID, nil
+}
+
+// hello is what this node says of itself before it belongs to a cluster.
+func (b *Broker) hello(dir kafka.DirectoryID, clusterID string) cluster.Hello {
+	if clusterID == "" {
+		clusterID = b.Config.ClusterID
+	}
+	h := cluster.Hello{Controller: b.Config.Roles.Controller, ClusterID: clusterID, Member: b.member(dir)}
+	for _, v := range b.Config.Quorum.Voters {
+		h.Voters = append(h.Voters, v.Address())
+	}
+	return h
+}
+
+// member is this node as a member of the quorum.
+func (b *Broker) member(dir kafka.DirectoryID) metadata.QuorumMember {
+	m := metadata.QuorumMember{RaftID: quorum.RaftID(dir), Node: b.Config.NodeID, Directory: dir}
+	if e, ok := b.peerEndpoint(); ok {
+		m.Host, m.Port = e.Host, e.Port
+	}
+	return m
+}
+
+// peerEndpoint is where other nodes reach this one: its first controller listener, or that of the brokers.
+func (b *Broker) peerEndpoint() (metadata.Endpoint, bool) {
+	all := endpoints(b.bound, func(l config.Listener) bool { return l.Peers })
+	names := slices.Concat(b.Config.ControllerListeners, []string{b.Config.InterBrokerListener})
+	for _, name := range names {
+		if i := slices.IndexFunc(all, func(e metadata.Endpoint) bool { return e.Name == name }); i >= 0 {
+			return all[i], true
+		}
+	}
+	return metadata.Endpoint{}, false
+}
+
+// otherVoters are the voters of the settings that are not known to be this node itself, by id or by address.
+func (b *Broker) otherVoters() (others []config.Voter) {
+	own := make(map[string]bool)
+	for _, l := range b.bound {
+		if l.Peers {
+			own[l.socket.Addr().String()] = true
+		}
+	}
+	for _, e := range endpoints(b.bound, func(l config.Listener) bool { return l.Peers }) {
+		own[net.JoinHostPort(e.Host, fmt.Sprint(e.Port))] = true
+	}
+	for _, v := range b.Config.Quorum.Voters {
+		if v.ID != b.Config.NodeID && !own[v.Address()] || v.ID != kafka.NoBroker && v.ID != b.Config.NodeID {
+			others = append(others, v)
+		}
+	}
+	return others
+}
+
+// belongs answers other nodes from now on that this one belongs to a cluster.
+func (b *Broker) belongs() {
+	h := b.hello(b.metadataDirectory(), b.store.ClusterID())
+	h.Founded = true
+	h.Founders = b.founded.Founders
+	b.founding.greeting.Store(&h)
+}

@@ -1,0 +1,116 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"weir/broker/replica"
+	"weir/cluster"
+	"weir/cluster/controller"
+	"weir/cluster/quorum"
+	"weir/internal/clock"
+)
+
+// others is all that this node has to do with the other nodes. Where there are none it is there all the same, and does
+// nothing.
+type others struct {
+	peers    *peers       // members of the quorum: Raft, and commands
+	links    *brokerLinks // brokers: fetches, and whether their processes are there
+	fetchers *replica.Fetchers
+	isr      *isrController
+
+	updates sync.WaitGroup // the updates of ISRs
+	stop    context.CancelFunc
+}
+
+// makeOthers makes what speaks with other nodes. It speaks with nobody yet.
+func (b *Broker) makeOthers() {
+	name := fmt.Sprint("weir-", b.Config.NodeID)
+	b.others.peers = newPeers(peersOptions{
+		Node:      thisNode{b},
+		RaftID:    b.raftID,
+		ClusterID: b.clusterID,
+		Clock:     b.Clock, Logger: b.Logger, Name: name,
+		Discovery: b.discovery,
+		Founding:  b.founding.answer,
+	})
+	b.others.links = newBrokerLinks(brokerLinksOptions{Self: b.Config.NodeID, Listener: b.Config.InterBrokerListener, Clock: b.Clock, Name: name, Observer: thisNode{b}})
+}
+
+// startCopying begins to fetch what other brokers lead, and to propose ISRs for what this one leads.
+func (o *others) startCopying(updates *replica.ISRUpdates, c clock.Clock) {
+	o.fetchers.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	o.stop = cancel
+	o.updates.Go(func() { updates.Run(ctx, c) })
+}
+
+// stopCopying ends the copying of partitions in both directions.
+func (o *others) stopCopying() {
+	if o.stop != nil {
+		o.stop()
+		o.updates.Wait()
+	}
+	if o.isr != nil {
+		o.isr.Close()
+	}
+	if o.fetchers != nil {
+		o.fetchers.Close()
+	}
+}
+
+// close closes the connections to other nodes.
+func (o *others) close() {
+	if o.links != nil {
+		o.links.Close()
+	}
+	if o.peers != nil {
+		o.peers.Close()
+	}
+}
+
+// raftID is this node's own; 0 before its metadata directory is known.
+func (b *Broker) raftID() uint64 {
+	if h := b.founding.greeting.Load(); h != nil {
+		return h.Member.RaftID
+	}
+	return 0
+}
+
+// clusterID is empty before this node belongs to a cluster.
+func (b *Broker) clusterID() string {
+	if h := b.founding.greeting.Load(); h != nil && h.Founded {
+		return h.ClusterID
+	}
+	return ""
+}
+
+func (b *Broker) discovery() Discovery {
+	d := Discovery{ClusterID: b.clusterID(), Node: b.Config.NodeID}
+	if e, ok := b.peerEndpoint(); ok {
+		d.Host, d.Port = e.Host, e.Port
+	}
+	return d
+}
+
+// thisNode is cluster.Node for what speaks with other nodes and is there before it. Until then nothing comes: a node without
+// a cluster refuses all that is a cluster's.
+type thisNode struct{ b *Broker }
+
+var (
+	_ raftNode = thisNode{}
+	_ observer = thisNode{}
+)
+
+func (m thisNode) Receive(messages []*raftpb.Message) {
+	m.b.node.Receive(quorum.Receive{Messages: messages})
+}
+func (m thisNode) Unreachable(raftID uint64)           { m.b.node.Unreachable(raftID) }
+func (m thisNode) SnapshotSent(raftID uint64, ok bool) { m.b.node.SnapshotSent(raftID, ok) }
+func (m thisNode) Observe(e cluster.Evidence)          { m.b.node.Observe(e) }
+func (m thisNode) Decide(cmd controller.Command, done func(cluster.Answer, error)) {
+	m.b.node.Decide(cmd, done)
+}
