@@ -84,11 +84,23 @@ func openStorage(o *Options) (*storage, *metadata.Image, error) {
 	}
 	s := &storage{fs: o.FS, dir: o.Dir, log: l, builder: batch.NewBuilder(batch.None, 0)}
 	image, err := s.begin(o, d)
+	if err == nil {
+		err = s.settle()
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
 	s.conf = s.snap.conf
 	return s, image, nil
+}
+
+// settle makes durable what the node has read: after the end of the process alone it may have found what was written and
+// not yet synced, and Raft takes all for kept.
+func (s *storage) settle() error {
+	if err := s.log.Sync(); err != nil {
+		return err
+	}
+	return errors.Join(s.fs.SyncDir(s.dir), s.fs.SyncDir(filepath.Dir(s.dir)))
 }
 
 // removeTemporary removes what a crash left while a small file was written.
@@ -215,7 +227,7 @@ func (s *storage) wait(o *Options) error {
 		return nil
 	}
 	s.state = raftState{RaftID: o.Self.RaftID}
-	return errors.Join(writeRaftState(s.fs, s.dir, s.state), s.fs.SyncDir(filepath.Dir(s.dir)))
+	return writeRaftState(s.fs, s.dir, s.state)
 }
 
 // found writes offset 0, then raft-state. A crash in between: the next start founds again, maybe with others, for nothing

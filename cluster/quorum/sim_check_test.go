@@ -93,6 +93,9 @@ func (c *checker) started(h *host) {
 		c.w.failf("host %d starts in term %d with a log up to %d, and told others that it had term %d up to %d",
 			h.number, s.state.Term, s.last(), a.term, a.end)
 	}
+	if term, err := s.Term(s.last()); err != nil && s.last() > 0 || term > s.state.Term {
+		c.w.failf("host %d starts in term %d with an entry of term %d (%v)", h.number, s.state.Term, term, err)
+	}
 	changes := changesBeyond(c.w.t, s)
 	if len(changes) > 1 {
 		c.w.failf("host %d has changes of members at %v, and knows the log to be committed up to %d", h.number, changes, s.state.Committed)

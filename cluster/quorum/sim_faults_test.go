@@ -221,7 +221,7 @@ const maxHosts = 8
 
 // changeAnything has machines come and go.
 func (w *world) changeAnything() {
-	switch w.rng.IntN(5) {
+	switch w.rng.IntN(6) {
 	case 0:
 		if len(w.hosts) < maxHosts {
 			w.newcomer()
@@ -235,9 +235,32 @@ func (w *world) changeAnything() {
 				h.step(ChangeMembers{Remove: []uint64{gone}})
 			}
 		}
+	case 3:
+		w.retire()
 	default:
 		if w.mix.wipe {
 			w.wipe()
+		}
+	}
+}
+
+// retire has the machines go for ever that are no members any more, when all voters know it.
+func (w *world) retire() {
+	leader := w.leader()
+	if leader == nil || leader.node.Members().Changing || leader.node.applied != w.check.last {
+		return
+	}
+	m := leader.node.Members()
+	for _, id := range m.Voters {
+		if h := w.byID[id]; h.node == nil || w.check.members(h.node) != w.check.members(leader.node) {
+			return
+		}
+	}
+	for _, h := range w.hosts {
+		if h.node != nil && !h.node.Waiting() && !contains(m, h.member.RaftID) {
+			h.wiped = true
+			h.end()
+			w.seen["retired"]++
 		}
 	}
 }
