@@ -69,7 +69,8 @@ func (p *peers) Handle(r *handler.Request) handler.Reply {
 	return handler.Now(peer.Refusal(kafka.Errorf(kafka.InvalidRequest, "This node takes no request of kind %d from other nodes.", req.Kind)))
 }
 
-// checkCluster refuses nodes of another cluster: two of them must never mix. Whoever founds, discovers or joins may have none yet.
+// checkCluster refuses nodes of another cluster: two of them must never mix. Whoever founds, discovers or joins may have
+// none yet; and this node may be of the same one in a moment, so that commands are to be tried again.
 func (p *peers) checkCluster(r *protocol.PeerRequest) error {
 	own := p.o.ClusterID()
 	switch r.Kind {

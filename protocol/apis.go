@@ -135,7 +135,7 @@ func APIs(on Listeners) iter.Seq[*API] {
 
 // Lookup finds the row of a key; nil where it is not served on that kind of listener.
 func Lookup(key int16, on Listeners) *API {
-	if key == PeerKey && on == ClientListener {
+	if key == PeerKey && on == ClientListener { // not on one that peers share with clients
 		return discoverAPI
 	}
 	i, ok := slices.BinarySearchFunc(apis, key, func(a API, key int16) int { return int(a.Key) - int(key) })

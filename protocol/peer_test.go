@@ -90,6 +90,18 @@ func TestClientsMayOnlyDiscoverPeers(t *testing.T) {
 	}
 }
 
+// A listener may be for both. A Raft message is no bomb there, and must not wait for the memory of one.
+func TestPeersOnSharedListeners(t *testing.T) {
+	shared := Lookup(PeerKey, ClientListener|PeerListener)
+	if shared != Lookup(PeerKey, PeerListener) {
+		t.Error("peers are not served there")
+	}
+	body := (&PeerRequest{Kind: PeerRaft, Body: make([]byte, 1<<20)}).AppendTo(nil)
+	if cost := shared.DecodeCost(0, body); cost < len(body) || cost > 2*len(body) {
+		t.Errorf("%d bytes cost %d", len(body), cost)
+	}
+}
+
 func TestReadResponseHead(t *testing.T) {
 	for _, body := range []MessageBody{&PeerResponse{ErrorCode: 7, Body: []byte("x")}, &kmsg.ListOffsetsResponse{Version: 5}, &kmsg.ListOffsetsResponse{Version: 6}} {
 		frame := AppendResponse(nil, 99, body)[sizeFieldBytes:]

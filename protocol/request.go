@@ -45,7 +45,11 @@ func (a *API) Decode(r kmsg.Request, body []byte) error {
 
 // DecodeCost bounds the memory in bytes that decoding body takes beside the body itself.
 func (a *API) DecodeCost(version int16, body []byte) int {
-	if a.Key != produceKey {
+	switch a.Key {
+	case PeerKey: // of which only the cluster's id is copied; what handlers make of the rest is about as large
+		return len(body)
+	case produceKey:
+	default:
 		return maxDecodeFactor * len(body)
 	}
 	// A produce request is records almost entirely, which cost nothing. What is not costs by its arrays.

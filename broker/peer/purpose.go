@@ -34,13 +34,13 @@ const maxPeerResponseBytes = 32 << 20
 
 // The timeout of Raft is a few elections: the answer comes as soon as the messages are taken, and a connection that leads
 // nowhere any more must not outlive that. That of heartbeats is half a broker's session (broker.session.timeout.ms), so
-// that a second one may come in time. Commands wait as long as clients do (request.timeout.ms), fetches for
-// replica.socket.timeout.ms.
+// that a second one may come in time. That of commands is a few of the tries that package cluster makes of one: after that
+// the way is lost, not the answer. Fetches wait for replica.socket.timeout.ms.
 var trafficLimits = [...]limits{
 	Raft:       {name: "raft", timeout: 5 * time.Second, maxResponseBytes: 64 << 10, maxQueuedBytes: 32 << 20, maxRequests: 1024},
 	Snapshots:  {name: "snapshot", timeout: 30 * time.Second, maxResponseBytes: 64 << 10, maxQueuedBytes: 4 << 20, maxRequests: 16},
 	Heartbeats: {name: "heartbeat", timeout: 4500 * time.Millisecond, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 1 << 20, maxRequests: 16},
-	Commands:   {name: "command", timeout: 30 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 64 << 20, maxRequests: 10_000},
+	Commands:   {name: "command", timeout: 10 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 64 << 20, maxRequests: 10_000},
 	Fetches:    {name: "fetcher", timeout: 30 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 16 << 20, maxRequests: 16},
 	Queries:    {name: "query", timeout: 30 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 16 << 20, maxRequests: 10_000},
 }
