@@ -27,15 +27,16 @@ func (v Violation) String() string {
 // checker holds what was seen of a run to what must be true of it. It knows of every record that was ever below some
 // replica's high watermark, since from then on a consumer may have seen it.
 type checker struct {
-	w           *world
-	partitions  map[partitionID]*history
-	order       []partitionID // of their first mention
-	sends       []*producerLog
-	producerIDs map[int64]int
-	images      map[int64]uint64
-	violations  []Violation
-	acked       int // records
-	seen        map[string]bool
+	w             *world
+	partitions    map[partitionID]*history
+	order         []partitionID // of their first mention
+	sends         []*producerLog
+	producerIDs   map[int64]int
+	images        map[int64]uint64
+	violations    []Violation
+	acked         int // records
+	offsetCommits int // acknowledged
+	seen          map[string]bool
 }
 
 func newChecker(w *world) *checker {

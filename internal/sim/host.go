@@ -10,15 +10,16 @@ const firstClient hostID = 100
 // host is a machine with at most one process on it. What happens to the process goes through do, so that a paused one does
 // nothing and a dead one is not disturbed.
 type host struct {
-	w       *world
-	id      hostID
-	life    int  // counts the processes
-	running bool // there is a process
-	powered bool // without power nobody even refuses a connection
-	paused  bool
-	backlog []func() // while paused
-	serving []*serving
-	pump    func() // after everything that the process was given to do; may be nil
+	w         *world
+	id        hostID
+	life      int  // counts the processes
+	running   bool // there is a process
+	listening bool // it takes connections
+	powered   bool // without power nobody even refuses a connection
+	paused    bool
+	backlog   []func() // while paused
+	serving   []*serving
+	pump      func() // after everything that the process was given to do; may be nil
 }
 
 func newHost(w *world, id hostID, pump func()) *host {
@@ -28,12 +29,15 @@ func newHost(w *world, id hostID, pump func()) *host {
 // begin starts a process.
 func (h *host) begin() {
 	h.life++
-	h.running, h.powered, h.paused, h.backlog = true, true, false, nil
+	h.running, h.listening, h.powered, h.paused, h.backlog = true, false, true, false, nil
 }
+
+// listen lets others connect.
+func (h *host) listen() { h.listening = h.running }
 
 // end is the process's sudden death. power says whether the machine stays up: then its kernel resets the connections.
 func (h *host) end(power bool) {
-	h.running, h.powered, h.paused, h.backlog = false, power, false, nil
+	h.running, h.listening, h.powered, h.paused, h.backlog = false, false, power, false, nil
 	broken := h.serving
 	h.serving = nil
 	for _, s := range broken {

@@ -97,7 +97,9 @@ func (n *network) deliver(from, to hostID, deliver func()) {
 	target := n.hosts[to]
 	n.w.after(n.delay(from, to), func() {
 		n.w.mix(uint64(from), uint64(to))
-		target.do(target.life, deliver)
+		if target.listening {
+			target.do(target.life, deliver)
+		}
 	})
 }
 
@@ -114,19 +116,80 @@ const (
 
 // call asks the process on another host and tells done, once, in the process that asked, if that still lives: the reply,
 // or an error after which the request may have been served nevertheless. serve runs in the process that is asked, and
-// calls reply once, now or later; with duplicates it may run twice.
+// calls reply once, now or later; where the network duplicates it may run twice.
 func call[T any](n *network, from, to hostID, timeout time.Duration, serve func(reply func(T)), done func(T, error)) {
-	c := &pendingCall[T]{n: n, from: n.hosts[from], to: n.hosts[to], done: done}
-	c.life = c.from.life
-	n.w.after(timeout, func() { c.finish(*new(T), errTimeout) })
+	again := from != to && n.rng.Float64() < n.c.duplicate
+	c := newCall(n, from, to, timeout, done)
 	c.request(serve)
-	if from != to && n.rng.Float64() < n.c.duplicate {
+	if again {
 		c.request(serve)
 	}
 }
 
+// callOnce is call without duplicates.
+func callOnce[T any](n *network, from, to hostID, timeout time.Duration, serve func(reply func(T)), done func(T, error)) {
+	newCall(n, from, to, timeout, done).request(serve)
+}
+
+// conn is a connection on which requests and replies keep their order: where one is lost, so are all that follow.
+type conn struct {
+	n        *network
+	from, to hostID
+	life     int           // of the process that it leads to
+	lost     bool          // a request was, and what follows is, too
+	broken   bool          // the caller knows
+	last     time.Duration // when the last request arrives
+	replies  []*connReply  // that are due, in the order of the requests
+	replied  time.Duration // when the last reply arrives
+}
+
+// connReply is the place of a reply.
+type connReply struct{ send func() } // nil while there is none
+
+// place keeps the place of the next reply; the result is to be called with the reply.
+func (c *conn) place() func(send func()) {
+	r := &connReply{}
+	c.replies = append(c.replies, r)
+	return func(send func()) {
+		r.send = send
+		for len(c.replies) > 0 && c.replies[0].send != nil {
+			first := c.replies[0]
+			c.replies = c.replies[1:]
+			first.send()
+		}
+	}
+}
+
+func (n *network) dial(from, to hostID) *conn {
+	return &conn{n: n, from: from, to: to, life: n.hosts[to].life}
+}
+
+// reaches reports whether a request that arrives meets the process that the connection leads to.
+func (c *conn) reaches(h *host) bool {
+	c.lost = c.lost || !h.listening || h.life != c.life
+	return !c.lost
+}
+
+// callOn is call on a connection.
+func callOn[T any](c *conn, timeout time.Duration, serve func(reply func(T)), done func(T, error)) {
+	call := newCall(c.n, c.from, c.to, timeout, func(v T, err error) {
+		c.broken = c.broken || err != nil
+		done(v, err)
+	})
+	call.conn = c
+	call.request(serve)
+}
+
+func newCall[T any](n *network, from, to hostID, timeout time.Duration, done func(T, error)) *pendingCall[T] {
+	c := &pendingCall[T]{n: n, from: n.hosts[from], to: n.hosts[to], done: done}
+	c.life = c.from.life
+	n.w.after(timeout, func() { c.finish(*new(T), errTimeout) })
+	return c
+}
+
 type pendingCall[T any] struct {
 	n        *network
+	conn     *conn // nil: one of its own
 	from, to *host
 	life     int // of the caller
 	done     func(T, error)
@@ -148,28 +211,51 @@ func (c *pendingCall[T]) fail(err error) {
 	}
 }
 
+// arrival is how long the request is on its way, unless it gets lost.
+func (c *pendingCall[T]) arrival() (d time.Duration, lost bool) {
+	lost = c.n.lost(c.from.id, c.to.id)
+	if c.conn == nil {
+		return c.n.delay(c.from.id, c.to.id), lost
+	}
+	c.conn.lost = c.conn.lost || lost
+	at := max(c.n.w.now+c.n.delay(c.from.id, c.to.id), c.conn.last)
+	c.conn.last = at
+	return at - c.n.w.now, c.conn.lost
+}
+
 func (c *pendingCall[T]) request(serve func(reply func(T))) {
 	n := c.n
-	if n.isCut(c.from.id, c.to.id) {
-		return // until the timeout
-	}
-	if n.lost(c.from.id, c.to.id) {
-		c.fail(errReset)
+	d, lost := c.arrival()
+	if lost {
+		if !n.isCut(c.from.id, c.to.id) { // else nothing tells the caller before its patience ends
+			c.fail(errReset)
+		}
 		return
 	}
-	n.w.after(n.delay(c.from.id, c.to.id), func() {
+	n.w.after(d, func() {
 		n.w.mix(uint64(c.from.id), uint64(c.to.id))
-		if !c.to.running {
+		if !c.to.listening {
+			if c.conn != nil {
+				c.conn.lost = true
+			}
 			if c.to.powered {
 				c.fail(errRefused)
 			}
 			return
 		}
+		if c.conn != nil && !c.conn.reaches(c.to) {
+			c.fail(errReset)
+			return
+		}
 		request := c.to.serve(func() { c.fail(errReset) })
 		c.to.do(c.to.life, func() {
+			send := func(reply func()) { reply() }
+			if c.conn != nil {
+				send = c.conn.place()
+			}
 			serve(func(v T) {
 				c.to.served(request)
-				c.response(v)
+				send(func() { c.response(v) })
 			})
 		})
 	})
@@ -178,11 +264,19 @@ func (c *pendingCall[T]) request(serve func(reply func(T))) {
 // response carries the reply back.
 func (c *pendingCall[T]) response(v T) {
 	n := c.n
+	cut, lost := n.isCut(c.to.id, c.from.id), n.lost(c.to.id, c.from.id)
+	at := n.w.now + n.delay(c.to.id, c.from.id)
+	if c.conn != nil {
+		c.conn.lost = c.conn.lost || lost
+		lost = c.conn.lost
+		at = max(at, c.conn.replied)
+		c.conn.replied = at
+	}
 	switch {
-	case c.finished || n.isCut(c.to.id, c.from.id):
-	case n.lost(c.to.id, c.from.id):
+	case c.finished || cut:
+	case lost:
 		c.fail(errReset)
 	default:
-		n.w.after(n.delay(c.to.id, c.from.id), func() { c.finish(v, nil) })
+		n.w.after(at-n.w.now, func() { c.finish(v, nil) })
 	}
 }

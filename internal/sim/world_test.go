@@ -57,6 +57,7 @@ func pair(c netConfig) (w *world, n *network, a, b *host) {
 	for _, h := range []*host{a, b} {
 		n.add(h)
 		h.begin()
+		h.listen()
 	}
 	return w, n, a, b
 }
@@ -98,9 +99,10 @@ func TestCalls(t *testing.T) {
 		"the caller dies":         {net: quick, slow: true, during: func(_ *network, a, _ *host) { a.end(true) }, served: 1},
 		"the caller begins anew":  {net: quick, slow: true, during: func(_ *network, a, _ *host) { a.end(true); a.begin() }, served: 1},
 		"paused for too long":     {net: quick, before: func(_ *network, _, b *host) { b.pause() }, want: outcome{0, errTimeout, 1}},
+		"not listening yet":       {net: quick, before: func(_ *network, _, b *host) { b.end(true); b.begin() }, want: outcome{0, errRefused, 1}},
 		"lost":                    {net: netConfig{base: time.Millisecond, loss: 1}, want: outcome{0, errReset, 1}},
 		"the request comes twice": {net: netConfig{base: time.Millisecond, duplicate: 1}, want: outcome{7, nil, 1}, served: 2},
-		"another process by then": {net: quick, before: func(_ *network, _, b *host) { b.end(true); b.begin() }, want: outcome{7, nil, 1}, served: 1},
+		"another process by then": {net: quick, before: func(_ *network, _, b *host) { b.end(true); b.begin(); b.listen() }, want: outcome{7, nil, 1}, served: 1},
 		"paused and resumed in time": {net: quick, before: func(n *network, _, b *host) { b.pause(); n.w.after(100*time.Millisecond, b.resume) },
 			want: outcome{7, nil, 1}, served: 1},
 	} {
@@ -140,6 +142,45 @@ func TestOrderedLinksKeepTheirOrder(t *testing.T) {
 		if len(got) != 200 || slices.IsSorted(got) != ordered {
 			t.Errorf("ordered %v: %d messages came as %v", ordered, len(got), got)
 		}
+	}
+}
+
+// On one connection a request that comes later is never served without the one before it.
+func TestConnectionsKeepTheOrderOfRequests(t *testing.T) {
+	w, n, _, _ := pair(netConfig{base: time.Millisecond, jitter: 20 * time.Millisecond, loss: 0.01})
+	var served []int
+	answered, failed, broken := 0, 0, 0
+	c := n.dial(1, 2)
+	first := 0 // of the connection
+	for i := range 2000 {
+		w.after(time.Duration(i)*time.Millisecond, func() {
+			if c.broken {
+				for j, v := range served {
+					if v != first+j {
+						t.Fatalf("a connection that began with %d served %v", first, served)
+					}
+				}
+				c, first, served = n.dial(1, 2), i, nil
+				broken++
+			}
+			on := c
+			callOn(c, time.Second, func(reply func(int)) {
+				if on == c {
+					served = append(served, i)
+				}
+				reply(i)
+			}, func(_ int, err error) {
+				if err != nil {
+					failed++
+				} else {
+					answered++
+				}
+			})
+		})
+	}
+	w.run(time.Minute)
+	if answered+failed != 2000 || broken < 5 || answered < 500 {
+		t.Fatalf("%d answers, %d failures, %d connections broke", answered, failed, broken)
 	}
 }
 

@@ -1,0 +1,184 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/broker/replica"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+	"weir/log"
+	"weir/protocol/batch"
+)
+
+// watchInterval is how often what the metadata says of replicas is compared with them.
+const watchInterval = 100 * time.Millisecond
+
+// watch compares, over and over, what the metadata says with what there is.
+func (s *simulation) watch() {
+	s.w.after(watchInterval, func() {
+		s.checkMembers()
+		s.watch()
+	})
+}
+
+// checkMembers checks that whoever may become a leader without loss has all that was ever visible.
+func (s *simulation) checkMembers() {
+	for t := range s.newest.Topics.All() {
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			id := partitionID{TopicID: t.ID, Partition: int32(i)}
+			for _, member := range p.ISR {
+				s.checkMember(id, member, "ISR")
+			}
+			for _, member := range p.ELR {
+				s.checkMember(id, member, "ELR")
+			}
+			if p.Leader != kafka.NoBroker && len(p.ISR) < min(len(p.Replicas), s.minISR(s.newest, t.Name)) {
+				if o := s.observed(p.Leader, t.ID, int32(i)); o != nil && o.log.HighWatermark() < o.log.EndOffset() {
+					s.rare.count(rareHeldByMinISR)
+				}
+			}
+		}
+	}
+}
+
+func (s *simulation) checkMember(id partitionID, broker kafka.BrokerID, role string) {
+	n := s.node(broker)
+	if end, known := n.logEnd(id); known && !n.lossy[id] {
+		s.check.holds(id, broker, role, end)
+	}
+}
+
+// logEnd is where a node's log of a partition ends. It is unknown while no process has it open.
+func (n *node) logEnd(id partitionID) (end int64, known bool) {
+	if n.proc == nil {
+		return 0, false
+	}
+	for _, o := range n.proc.parts {
+		if o.id == id && o.log.Offline() == nil {
+			return o.log.EndOffset(), true
+		}
+	}
+	return 0, false
+}
+
+// unsettled says what is still to be done before the cluster is at rest; "" for nothing.
+func (s *simulation) unsettled() string {
+	for _, n := range s.nodes {
+		if n.proc == nil {
+			return fmt.Sprintf("%v does not run", n)
+		}
+		if index := n.proc.image().Index; index != s.newest.Index {
+			return fmt.Sprintf("%v is at index %d of %d", n, index, s.newest.Index)
+		}
+		b, ok := s.newest.Brokers.ByID(n.id)
+		if !ok || !b.Active() || b.Incarnation != n.incarnation {
+			return fmt.Sprintf("%v is not active", n)
+		}
+	}
+	for t := range s.newest.Topics.All() {
+		for i := range t.Partitions {
+			if why := s.unsettledPartition(t, int32(i)); why != "" {
+				return fmt.Sprintf("%s-%d: %s", t.Name, i, why)
+			}
+		}
+	}
+	for _, p := range s.producers {
+		if n := p.waiting(); n > 0 {
+			return fmt.Sprintf("producer %d has no answer to %d batches", p.log.index, n)
+		}
+	}
+	return ""
+}
+
+func (s *simulation) unsettledPartition(t *metadata.Topic, i int32) string {
+	p := t.Partition(i)
+	if p.Leader == kafka.NoBroker {
+		return fmt.Sprintf("no leader; ISR %v, ELR %v, last known %v, replicas %v", p.ISR, p.ELR, p.LastKnownELR, p.Replicas)
+	}
+	if len(p.ISR) != len(p.Replicas) || len(p.Adding)+len(p.Removing) > 0 || p.RecoveryState != metadata.Recovered {
+		return fmt.Sprintf("leader %d, ISR %v of %v, recovery state %d", p.Leader, p.ISR, p.Replicas, p.RecoveryState)
+	}
+	leader := s.observed(p.Leader, t.ID, i)
+	if leader == nil || leader.partition.LeaderEpoch() != p.LeaderEpoch {
+		return fmt.Sprintf("broker %d does not lead in epoch %d", p.Leader, p.LeaderEpoch)
+	}
+	end := leader.log.EndOffset()
+	for _, id := range p.Replicas {
+		r := s.observed(id, t.ID, i)
+		if r == nil || r.log.EndOffset() != end || r.log.HighWatermark() != end {
+			return fmt.Sprintf("the replica of broker %d is not where the leader is, at %d", id, end)
+		}
+	}
+	return ""
+}
+
+func (s *simulation) observed(broker kafka.BrokerID, topic kafka.TopicID, partition int32) *observed {
+	proc := s.node(broker).proc
+	if proc == nil {
+		return nil
+	}
+	i := slices.IndexFunc(proc.parts, func(o *observed) bool { return o.id == replica.TopicIDPartition{TopicID: topic, Partition: partition} })
+	if i < 0 {
+		return nil
+	}
+	return proc.parts[i]
+}
+
+// finish checks the cluster at rest: every replica, record by record.
+func (s *simulation) finish() {
+	for t := range s.newest.Topics.All() {
+		for i := range t.Partitions {
+			id := partitionID{TopicID: t.ID, Partition: int32(i)}
+			var first []uint64
+			for j, broker := range t.Partitions[i].Replicas {
+				o := s.observed(broker, t.ID, int32(i))
+				if o == nil {
+					continue // which unsettled has told
+				}
+				batches := s.finalReplica(broker, id, o.log)
+				if j == 0 {
+					first = batches
+				} else if !slices.Equal(first, batches) {
+					s.check.violate("replicas-differ", id, "%s-%d differs on brokers %d and %d", t.Name, i, t.Partitions[i].Replicas[0], broker)
+				}
+			}
+		}
+	}
+}
+
+// finalReplica checks that a replica has what was ever visible, and that its leader epochs are those of its batches. It
+// returns what tells its batches apart.
+func (s *simulation) finalReplica(broker kafka.BrokerID, id partitionID, l *log.Log) (batches []uint64) {
+	h := s.check.partitions[id]
+	if l.EndOffset() < h.end() && !h.mayLose {
+		s.check.violate("lost-write", id, "%v on broker %d ends at %d in the end; %d was visible", h.id, broker, l.EndOffset(), h.end())
+	}
+	offset := l.StartOffset()
+	for offset < l.EndOffset() {
+		records, err := l.Read(log.ReadRequest{Offset: offset, MaxBytes: 1 << 20, EndOffset: l.EndOffset(), AtLeastOne: true})
+		var b []byte
+		if err == nil {
+			b, err = take(records)
+		}
+		if err != nil || len(b) == 0 {
+			s.check.violate("unreadable", id, "offset %d of %v on broker %d: %v", offset, h.id, broker, err)
+			return batches
+		}
+		for one, err := range batch.Batches(b) {
+			if err != nil {
+				s.check.violate("corrupt", id, "offset %d of %v on broker %d: %v", offset, h.id, broker, err)
+				return batches
+			}
+			header, _ := batch.ParseHeader(one) // whole, or Batches would have said so
+			if e := l.EpochForOffset(header.BaseOffset); e != kafka.LeaderEpoch(header.LeaderEpoch) {
+				s.check.violate("epoch-cache", id, "offset %d of %v on broker %d was appended in epoch %d, and the epochs say %d", header.BaseOffset, h.id, broker, header.LeaderEpoch, e)
+			}
+			batches = append(batches, batchIdentity(&header))
+			offset = s.check.visibleBatch(broker, id, offset, one)
+		}
+	}
+	return batches
+}

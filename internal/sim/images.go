@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// digestOf tells images apart by all that is in them.
+func digestOf(img *metadata.Image) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(metadata.AppendEntry(nil, img.Index, slices.Collect(img.Records()))) // never fails
+	return h.Sum64()
+}
+
+// published takes note of an image that a node published. The first to publish one tells what became of the partitions.
+func (s *simulation) published(n *node, _ *metadata.Delta, img *metadata.Image) {
+	digest := digestOf(img)
+	s.w.mix(uint64(n.id), uint64(img.Index), digest)
+	s.check.image(n.id, img.Index, digest)
+	if img.Index <= s.newest.Index {
+		return
+	}
+	s.compare(metadata.Diff(s.newest, img))
+	s.newest = img
+	for _, n := range s.nodes {
+		n.settleLossy(img)
+	}
+}
+
+// compare counts what happened between two images, and checks what must hold.
+func (s *simulation) compare(d *metadata.Delta) {
+	for _, t := range d.TopicsCreated {
+		for p := range t.Partitions {
+			s.know(partitionID{TopicID: t.ID, Partition: int32(p)}, kafka.TopicPartition{Topic: t.Name, Partition: int32(p)})
+		}
+		s.w.tracef("  topic %s %v: %d partitions", t.Name, t.ID, len(t.Partitions))
+	}
+	for _, t := range d.TopicsDeleted {
+		for p := range t.Partitions {
+			s.check.partitions[partitionID{TopicID: t.ID, Partition: int32(p)}].gone = true
+		}
+	}
+	for _, c := range d.TopicsChanged {
+		for _, p := range c.Partitions {
+			tp := kafka.TopicPartition{Topic: c.New.Name, Partition: p}
+			id := partitionID{TopicID: c.New.ID, Partition: p}
+			s.know(id, tp)
+			if old := c.Old.Partition(p); old != nil {
+				s.change(id, tp, old, c.New.Partition(p))
+			}
+		}
+	}
+	for _, b := range d.Brokers {
+		s.brokerChanged(b)
+	}
+}
+
+func (s *simulation) change(id partitionID, tp kafka.TopicPartition, old, now *metadata.PartitionRegistration) {
+	s.w.tracef("  %v leader=%d epoch=%d.%d isr=%v elr=%v last=%v recovery=%d replicas=%v", tp, now.Leader, now.LeaderEpoch, now.PartitionEpoch,
+		now.ISR, now.ELR, now.LastKnownELR, now.RecoveryState, now.Replicas)
+	moved := now.Leader != old.Leader
+	switch {
+	case now.PartitionEpoch <= old.PartitionEpoch:
+		s.check.violate("epochs", id, "%v changed, and its partition epoch went from %d to %d", tp, old.PartitionEpoch, now.PartitionEpoch)
+	case now.LeaderEpoch < old.LeaderEpoch, moved && now.LeaderEpoch == old.LeaderEpoch:
+		s.check.violate("epochs", id, "%v went from leader %d to %d, and its leader epoch from %d to %d", tp, old.Leader, now.Leader, old.LeaderEpoch, now.LeaderEpoch)
+	case now.Leader != kafka.NoBroker && !now.InISR(now.Leader):
+		s.check.violate("epochs", id, "%v has the leader %d and the ISR %v", tp, now.Leader, now.ISR)
+	}
+	switch {
+	case moved && now.Leader == kafka.NoBroker:
+		s.rare.count(rareLeaderless)
+	case moved && slices.Contains(old.LastKnownELR, now.Leader) && now.RecoveryState == metadata.Recovering:
+		s.rare.count(rareLastKnownLeader)
+	case moved && now.RecoveryState == metadata.Recovering && old.RecoveryState != metadata.Recovering:
+		s.rare.count(rareUnclean)
+	case moved && !old.InISR(now.Leader) && slices.Contains(old.ELR, now.Leader):
+		s.rare.count(rareElectedFromELR)
+	}
+	if !moved && len(now.ISR) > len(old.ISR) {
+		s.rare.count(rareISRExpanded)
+	}
+	if !moved && len(now.ISR) < len(old.ISR) && s.allActive(old.ISR) {
+		s.rare.count(rareISRShrunk)
+	}
+}
+
+// allActive reports whether the brokers are neither fenced nor on their way out, by the image before.
+func (s *simulation) allActive(ids []kafka.BrokerID) bool {
+	return !slices.ContainsFunc(ids, func(id kafka.BrokerID) bool {
+		b, ok := s.newest.Brokers.ByID(id)
+		return !ok || !b.Active()
+	})
+}
+
+func (s *simulation) brokerChanged(c metadata.BrokerChange) {
+	if c.New == nil {
+		return
+	}
+	b := c.New
+	s.w.tracef("  broker %d epoch=%d fenced=%v shutdown=%v", b.ID, b.Epoch, b.Fenced, b.InControlledShutdown)
+	if c.Old == nil || c.Old.Epoch != b.Epoch || c.Old.Fenced || !b.Fenced {
+		return
+	}
+	n := s.node(b.ID)
+	switch silent := s.w.now - n.died; {
+	case b.InControlledShutdown || n.stopped:
+		s.rare.count(rareControlledShutdown)
+	case !n.host.running && silent < min(s.c.session-s.c.heartbeat, time.Second):
+		s.rare.count(rareFencedByEvidence)
+	default:
+		s.rare.count(rareFencedBySession)
+	}
+}

@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+)
+
+// Options say what to run.
+type Options struct {
+	Seed     uint64
+	Duration time.Duration // simulated, before everything is healed; 0 for 20 s
+	Trace    bool          // keep the run's story
+	Drop     []int         // faults of the plan, by number, that do not happen: to find those that matter
+}
+
+// Result is what came of a run.
+type Result struct {
+	Seed       uint64
+	Digest     uint64        // of all that happened: equal for equal runs
+	Simulated  time.Duration // until the cluster had converged
+	Events     uint64
+	Acked      int // records
+	Faults     int // that happened
+	Violations []Violation
+	Rare       Rare
+	Trace      []string
+	Config     string
+	Plan       string // the faults, numbered as in Options.Drop
+	Actions    []action
+}
+
+// Failed reports whether anything happened that must not.
+func (r *Result) Failed() bool { return len(r.Violations) > 0 }
+
+func (r *Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: digest %016x, %v simulated, %d events, %d faults, %d records acknowledged, %d violations\n",
+		r.Seed, r.Digest, r.Simulated.Round(time.Millisecond), r.Events, r.Faults, r.Acked, len(r.Violations))
+	for _, v := range r.Violations {
+		fmt.Fprintf(&b, "  %v\n", v)
+	}
+	return b.String()
+}
+
+// simulation is one run.
+type simulation struct {
+	o     Options
+	w     *world
+	c     config
+	net   *network
+	check *checker
+	rare  *Rare
+
+	disk        *rand.Rand // how long disks take
+	nodes       []*node
+	active      *node // the last one that was seen as the active controller
+	admin       *admin
+	changing    map[string]bool // topics that the admin is at work on
+	committers  []*committer
+	clients     int
+	producers   []*producer
+	consumers   []*consumer
+	newest      *metadata.Image // of all that were published
+	plan        []action
+	faults      int
+	wipedVoters int
+	healed      bool
+}
+
+const (
+	defaultDuration = 20 * time.Second
+	// convergence is how long a cluster may take, when all faults are over, until every replica is in sync.
+	convergence = 30 * time.Second
+)
+
+// Run runs a seed. The global source of random numbers must be seeded, too, for two runs to be the same
+// (testing/cryptotest).
+func Run(o Options) *Result {
+	s := newSimulation(o)
+	s.run()
+	r := &Result{
+		Seed: o.Seed, Digest: s.w.digest, Simulated: s.w.now, Events: s.w.seq, Acked: s.check.acked, Faults: s.faults,
+		Violations: s.check.violations, Rare: *s.rare, Config: s.c.String(), Plan: describePlan(s.plan), Actions: s.plan,
+	}
+	if s.w.trace != nil {
+		r.Trace = s.w.trace.lines
+	}
+	return r
+}
+
+func newSimulation(o Options) *simulation {
+	if o.Duration == 0 {
+		o.Duration = defaultDuration
+	}
+	var t *trace
+	if o.Trace {
+		t = &trace{}
+	}
+	w := newWorld(o.Seed, t)
+	s := &simulation{o: o, w: w, c: drawConfig(w.rng("config")), check: newChecker(w), rare: &Rare{}, newest: metadata.Empty(),
+		disk: w.rng("disk"), changing: map[string]bool{}}
+	s.net = newNetwork(w, s.c.net)
+	for i := range s.c.brokers {
+		s.nodes = append(s.nodes, newNode(s, kafka.BrokerID(i+1)))
+	}
+	s.admin = &admin{client: newClient(s, "admin")}
+	for i := range s.c.groups {
+		s.committers = append(s.committers, newCommitter(s, i))
+	}
+	for i := range s.c.producers {
+		s.producers = append(s.producers, newProducer(s, i))
+	}
+	for i := range s.c.consumers {
+		s.consumers = append(s.consumers, newConsumer(s, i))
+	}
+	s.plan = drawPlan(w.rng("faults"), &s.c, o.Duration)
+	return s
+}
+
+func (s *simulation) node(id kafka.BrokerID) *node { return s.nodes[id-1] }
+
+func (s *simulation) run() {
+	for _, n := range s.nodes {
+		n.start()
+	}
+	s.createTopics()
+	for _, p := range s.producers {
+		p.start()
+	}
+	for _, c := range s.consumers {
+		c.start()
+	}
+	for _, c := range s.committers {
+		c.start()
+	}
+	s.schedule(withoutActions(s.plan, s.o.Drop))
+	s.watch()
+	s.w.run(s.o.Duration)
+	s.heal()
+	if s.converge() {
+		s.finish()
+	}
+}
+
+// heal ends all faults, and the load.
+func (s *simulation) heal() {
+	s.w.tracef("HEAL")
+	s.healed = true
+	s.net.heal()
+	for _, p := range s.producers {
+		p.stopped = true
+	}
+	for _, n := range s.nodes {
+		n.heal()
+	}
+}
+
+// converge runs on until nothing is left to be done, and reports whether that came to be.
+func (s *simulation) converge() bool {
+	const step = 250 * time.Millisecond
+	for deadline := s.w.now + convergence; s.w.now < deadline; {
+		if len(s.check.violations) >= maxViolations {
+			return false
+		}
+		s.w.run(s.w.now + step)
+		if s.unsettled() == "" {
+			return true
+		}
+	}
+	s.check.violate("stuck", "", "%v after the last fault: %s", convergence, s.unsettled())
+	return false
+}
