@@ -593,3 +593,126 @@ func TestSameSeedTwice(t *testing.T) {
 		t.Fatalf("runs of %d and %d lines", len(first), len(second))
 	}
 }
+
+// Subscribers know by which epoch this broker goes from the first image that they are given, whichever of image and answer
+// comes first.
+func TestSubscribersKnowTheEpoch(t *testing.T) {
+	for seed := range uint64(5) {
+		w := newWorld(t, seed, 3)
+		images := 0
+		for _, m := range w.all() {
+			m.watch = func(string) {
+				images++
+				if _, ok := m.node.Registered(); !ok {
+					t.Errorf("seed %d: node %d is given an image and does not know its epoch", seed, m.id)
+				}
+			}
+		}
+		w.up(1, 2, 3)
+		if images == 0 {
+			t.Error("nobody was given an image")
+		}
+	}
+}
+
+// While leadership is handed over nothing can be proposed: what comes meanwhile waits, and is not lost.
+func TestCommandsDuringAHandover(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	for _, m := range w.all() {
+		m.o.Roles.NoBroker = m.id == 1
+	}
+	w.up(1, 2, 3)
+	old := w.active()
+	old.node.ShutdownAsync(func() {})
+	answers := 0
+	for i := range 20 {
+		for _, m := range w.all() {
+			m.node.SubmitAsync(create(fmt.Sprint("t", i, ".", m.id), 1), func(reply controller.Reply, err error) {
+				if err != nil || !reply.(controller.CreateTopicsReply).Topics[0].OK() {
+					t.Errorf("%+v, %v", reply, err)
+				}
+				answers++
+			})
+			m.step()
+		}
+		w.pass(time.Millisecond)
+	}
+	w.run(10*time.Second, "answered", func() bool { return answers == 60 })
+	if w.active() == old {
+		t.Error("the node that shuts down leads still")
+	}
+}
+
+// What a controller had proposed when it lost its office is decided by the next one.
+func TestCommandOfADeposedController(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.up(1, 2, 3)
+	old := w.active()
+	w.cut[old.id] = true
+	var got []result
+	for _, cmd := range []controller.Command{create("a", 1), create("b", 1)} { // proposed, and waiting behind that
+		old.node.SubmitAsync(cmd, func(reply controller.Reply, err error) { got = append(got, result{reply, err}) })
+		old.step()
+	}
+	refused := 0
+	old.node.Decide(create("c", 1), func(_ Answer, err error) {
+		if kafka.CodeOf(err) == kafka.NotController {
+			refused++
+		}
+	})
+	old.step()
+	w.run(5*time.Second, "led again", func() bool { return w.active() != nil && refused == 1 })
+	if len(got) > 0 {
+		t.Fatalf("answered without a majority: %+v", got)
+	}
+	w.cut[old.id] = false
+	w.run(5*time.Second, "answered", func() bool { return len(got) == 2 })
+	for _, r := range got {
+		if r.err != nil || !r.reply.(controller.CreateTopicsReply).Topics[0].OK() {
+			t.Errorf("%+v", r)
+		}
+	}
+	if old.node.Image().Topics.Len() != 2 {
+		t.Error("answered before it is there")
+	}
+}
+
+// Where no controller comes, a command is given up after a minute, and before that when nobody waits for it any more.
+func TestCommandThatNobodyDecides(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.up(1, 2, 3)
+	m := w.follower()
+	for _, other := range w.all() {
+		if other != m {
+			other.vanish()
+		}
+	}
+	gone, abandoned := false, false
+	m.node.submit(create("a", 1), func() bool { return gone }, func(controller.Reply, error) { abandoned = true })
+	m.step()
+	w.pass(5 * time.Second)
+	gone = true
+	w.run(10*time.Second, "abandoned", func() bool { return abandoned })
+	began := w.clock.Now()
+	r := w.submit(m, create("b", 1))
+	if took := w.clock.Now().Sub(began); kafka.CodeOf(r.err) != kafka.RequestTimedOut || took < time.Minute || took > 62*time.Second {
+		t.Errorf("%v after %v", r.err, took)
+	}
+}
+
+// A witness that was wrong takes it back; then the broker has its whole session.
+func TestSightingIsTakenBack(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.up(1, 2, 3)
+	m := w.follower()
+	epoch := registered(m)
+	for _, gone := range []bool{true, true, false} {
+		w.active().observe(Evidence{Broker: m.id, Epoch: epoch, Gone: gone})
+		w.pass(time.Second)
+	}
+	w.pass(5 * time.Second)
+	m.vanish()
+	if took := w.run(10*time.Second, "fenced", w.fenced(m.id)); took < 7*time.Second {
+		t.Errorf("fenced after %v", took)
+	}
+}

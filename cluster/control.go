@@ -194,7 +194,7 @@ func (c *control) live() {
 		}})
 	}
 	c.state.Store(int32(c.life.state))
-	c.epoch.Store(int64(c.life.epoch))
+	raise(c.epoch, c.life.epoch)
 	if c.life.up && c.started != nil {
 		c.started()
 		c.started = nil

@@ -56,8 +56,8 @@ func (n *Node) Image() *metadata.Image { return n.image.Load() }
 // QuorumStatus is where the quorum stood after its last step. It must not be changed; before the first step it is empty.
 func (n *Node) QuorumStatus() *quorum.Status { return n.status.Load() }
 
-// Registered returns the epoch that this incarnation is registered in. ok is false if it never was; a Start that failed may
-// have come so far.
+// Registered returns the epoch that this incarnation is registered in; subscribers find it there from their first image on.
+// ok is false if it never was; a Start that failed may have come so far.
 func (n *Node) Registered() (epoch kafka.BrokerEpoch, ok bool) {
 	epoch = kafka.BrokerEpoch(n.epoch.Load())
 	return epoch, epoch != notRegistered
@@ -111,8 +111,8 @@ func (n *Node) Open() error {
 	}
 	n.quorum = q
 	n.publisher = &publisher{
-		self: n.o.Self, incarnation: n.o.Registration.Incarnation, subscribers: n.subscribers, image: &n.image, seen: metadata.NoBase,
-		open: n.o.Roles.NoBroker,
+		self: n.o.Self, incarnation: n.o.Registration.Incarnation, subscribers: n.subscribers, image: &n.image, epoch: &n.epoch,
+		broker: !n.o.Roles.NoBroker, open: n.o.Roles.NoBroker, seen: metadata.NoBase,
 	}
 	n.control = newControl(n, now)
 	return nil

@@ -372,3 +372,26 @@ func TestFailedDisk(t *testing.T) {
 	}
 	_ = n.Close() // the log is offline: that it cannot be closed cleanly is no news
 }
+
+func TestJoinAndShutdown(t *testing.T) {
+	n := begin(t, options(newDisk(), 1))
+	if err := n.Shutdown(t.Context()); err != nil || n.State() != ShuttingDown {
+		t.Fatalf("alone: %v, state %d", err, n.State())
+	}
+	n = begin(t, options(newDisk(), 1))
+	other := metadata.QuorumMember{RaftID: 77, Node: 2, Directory: kafka.UUID{2, 15: 200}, Host: "h2", Port: 9000}
+	if err := n.Join(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := n.Image().Quorum.ByRaftID(77); !ok || m != other {
+		t.Errorf("%+v", m)
+	}
+	if err := n.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := New(options(newDisk(), 1)).Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}

@@ -25,18 +25,20 @@ type publisher struct {
 	incarnation kafka.UUID
 	subscribers []func(*metadata.Delta, *metadata.Image)
 	image       *atomic.Pointer[metadata.Image]
+	epoch       *atomic.Int64 // see Node.Registered
+	broker      bool
 	open        bool
-	seen        int64         // index of the newest image that came here
-	parked      []publication // answers of other nodes, ahead of the image; in no order
+	seen        int64         // index of the newest entry that is published
+	parked      []publication // answers that are ahead of that
 }
 
 // Step publishes. Subscribers come first, then the image that clients are answered from: so a topic is seen when its
 // partitions can be used. The answers come last. It reports whether there is a new image.
 func (p *publisher) Step(publications ...publication) (news bool) {
 	for _, next := range publications {
-		if next.image != nil {
-			news = p.publish(next) || news
-			p.seen = max(p.seen, next.index)
+		if next.image != nil && p.publish(next) {
+			news = true
+			p.seen = next.index
 			p.unpark()
 		}
 		if next.index > p.seen {
@@ -76,12 +78,15 @@ func (p *publisher) close() {
 }
 
 func (p *publisher) publish(next publication) bool {
-	if !p.open {
+	if p.broker {
 		b, registered := next.image.Brokers.ByID(p.self)
-		if !registered || b.Incarnation != p.incarnation {
-			return false
+		if registered && b.Incarnation == p.incarnation {
+			p.open = true
+			raise(p.epoch, b.Epoch) // the image may be here before the answer to the registration
 		}
-		p.open = true
+	}
+	if !p.open {
+		return false
 	}
 	if p.image.Load().Index == metadata.NoBase {
 		next.delta = metadata.Diff(metadata.Empty(), next.image)
@@ -91,4 +96,10 @@ func (p *publisher) publish(next publication) bool {
 	}
 	p.image.Store(next.image)
 	return true
+}
+
+// raise makes an epoch known, if it is newer than what is known.
+func raise(known *atomic.Int64, epoch kafka.BrokerEpoch) {
+	for old := known.Load(); int64(epoch) > old && !known.CompareAndSwap(old, int64(epoch)); old = known.Load() {
+	}
 }

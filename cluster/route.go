@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -39,6 +40,8 @@ type router struct {
 	next    time.Time     // of the next look; zero for never
 	turned  bool          // somebody else leads than at the last look
 	losses  int           // tries that failed since one succeeded
+	last    uint64        // Raft id of the node that decided last
+	turn    int           // whom to ask next where nobody is known to lead
 }
 
 // clear drops all that waits, and returns it.
@@ -117,29 +120,29 @@ func (c *control) send(s *submission) {
 	c.o.Peers.Submit(to, s.command(), func(a Answer, err error) { c.put(answered{s, try, a, err}) })
 }
 
-// target chooses the node for a try. The one that leads Raft comes first. But what this node knows of it may be old, or its
-// address, and a node that joins knows of none: so every other try after a failure asks the members in turn.
+// target chooses the node for a try: the one that leads Raft, or that decided last where that is not known. But what this
+// node knows may be old, or the address, and a node that joins knows nothing: so every other try after a failure asks the
+// members in turn.
 func (c *control) target() (to metadata.QuorumMember, ok bool) {
-	self, leader, losses := c.quorum.RaftID(), c.lead.Leader, c.router.losses
+	r := &c.router
 	if c.o.Peers == nil {
 		return to, false
 	}
+	first := cmp.Or(c.lead.Leader, r.last)
 	var others []metadata.QuorumMember
 	for _, m := range c.members() {
-		if m.RaftID == leader && losses%2 == 0 {
+		switch {
+		case m.RaftID == first && r.losses%2 == 0:
 			return m, true
-		}
-		if m.RaftID != self && m.RaftID != leader && m.Host != "" {
+		case m.RaftID != c.quorum.RaftID() && m.RaftID != first && m.Host != "":
 			others = append(others, m)
 		}
 	}
 	if len(others) == 0 {
 		return to, false
 	}
-	if leader != 0 {
-		losses /= 2
-	}
-	return others[losses%len(others)], true
+	r.turn++
+	return others[r.turn%len(others)], true
 }
 
 // lost takes the failure of a try that leaves the command open: it is tried again, but what the control loop itself wants is
@@ -160,7 +163,7 @@ func (c *control) answered(e answered) {
 	switch {
 	case s.over || s.here || e.err != nil && (s.to == 0 || e.try != s.try):
 	case e.err == nil:
-		c.router.losses = 0
+		c.router.losses, c.router.last = 0, cmp.Or(s.to, c.router.last)
 		c.finish(s, e.answer, nil)
 	case undecided(e.err):
 		s.repeated = true
