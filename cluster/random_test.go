@@ -25,7 +25,7 @@ func TestRandomDays(t *testing.T) {
 		d.live(40)
 		created += len(d.topics)
 	}
-	if created < 20*int(seeds) {
+	if created < 10*int(seeds) {
 		t.Errorf("only %d topics were created", created)
 	}
 }
