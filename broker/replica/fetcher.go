@@ -17,8 +17,9 @@ import (
 // are several fetchers for it). It is a state machine: step takes what happened and returns what is to be done; it appends
 // and truncates in place. One goroutine calls it, and nothing in it depends on the order of a map.
 //
-// One request is under way at a time: a long poll while there is nothing to fetch, so that idle partitions cost nothing,
-// on either side, where the leader keeps a session.
+// One request is under way for all partitions: a long poll while there is nothing to fetch, so that idle partitions cost
+// nothing, on either side, where the leader keeps a session. A partition that becomes ready meanwhile, as in an election,
+// does not wait until the poll is over: it is fetched by express requests, which wait shortly, until it joins the others.
 type Fetcher struct {
 	o      *FetcherOptions
 	leader kafka.BrokerID
@@ -36,6 +37,10 @@ type Fetcher struct {
 	asked    int  // partitions that it remembers
 	inFlight bool
 	full     bool // the request under way, or the last one
+
+	express         []*followed // ready, and not named by the request under way
+	expressInFlight bool
+	expressFailed   bool // these wait for the request under way after all
 
 	// A request is held back while records are being made durable, and while the leader is asked for its offsets: else
 	// these partitions would wait until the others' long poll is over. But not for longer than such a poll lasts.
@@ -78,6 +83,8 @@ type followed struct {
 	sent     FetchPartition // what the leader was last asked, while asked
 	asked    bool
 	noted    bool // it is in changed
+	express  bool // it is in express
+	named    bool // by the express request under way
 	fresh    bool // it was not named in a request yet
 	gone     bool // the fetcher has let go of it
 	attempts int  // in vain, in a row
@@ -110,6 +117,7 @@ type fetcherEvent struct {
 	kind       fetcherEventKind
 	of         *followed     // of follow, unfollow, resume, offsets, committed
 	response   FetchResponse // of fetched
+	express    bool          // of fetched
 	start, end int64         // of offsets
 	err        error         // of fetched, offsets, committed
 }
@@ -121,16 +129,16 @@ const (
 	eventUnfollow                   // the following has ended
 	eventResume                     // the metadata named the leader again
 	eventRetry                      // the leader may be reached again
-	eventFetched                    // the answer to effects.fetch
+	eventFetched                    // the answer to one of effects.fetches
 	eventOffsets                    // the answer to one of effects.offsets
 	eventCommitted                  // the end of one of effects.commit
 )
 
 // effects are what a step of a Fetcher wants done. What it asks for comes back as an event, once.
 type effects struct {
-	fetch   *FetchRequest // to be sent
-	offsets []*followed   // of which the leader is to be asked for its offsets, by sent
-	commit  []*followed   // of which the log is to be made durable
+	fetches []*FetchRequest // to be sent
+	offsets []*followed     // of which the leader is to be asked for its offsets, by sent
+	commit  []*followed     // of which the log is to be made durable
 	// wake is when the Fetcher wants to be stepped again if nothing happens before; zero if it does not.
 	wake time.Time
 }
@@ -146,7 +154,12 @@ func (f *Fetcher) step(now time.Time, events []fetcherEvent) effects {
 		f.take(now, &events[i])
 	}
 	f.releaseDelayed(now)
-	f.effects.fetch = f.request(now)
+	if r := f.request(now); r != nil {
+		f.effects.fetches = append(f.effects.fetches, r)
+	}
+	if r := f.expressRequest(now); r != nil {
+		f.effects.fetches = append(f.effects.fetches, r)
+	}
 	f.effects.wake = f.wakeAt(now)
 	return f.effects
 }
@@ -165,7 +178,11 @@ func (f *Fetcher) take(now time.Time, e *fetcherEvent) {
 	case eventRetry:
 		f.failures, f.retryAt = 0, time.Time{}
 	case eventFetched:
-		f.fetched(now, e.response, e.err)
+		if e.express {
+			f.expressFetched(now, e.response, e.err)
+		} else {
+			f.fetched(now, e.response, e.err)
+		}
 	case eventOffsets:
 		f.offsets(now, e)
 	case eventCommitted:
@@ -254,6 +271,10 @@ func (f *Fetcher) enter(st *followed, state followState) {
 	f.leave(st)
 	st.state = state
 	f.note(st)
+	if state == fetching && f.inFlight && !st.asked && !st.express {
+		st.express = true
+		f.express = append(f.express, st)
+	}
 }
 
 func (f *Fetcher) leave(st *followed) {

@@ -19,7 +19,23 @@ func (f *Fetcher) fetched(now time.Time, r FetchResponse, err error) {
 	f.failures = 0
 	f.session = r.Session
 	for i := range r.Partitions {
-		f.row(now, &r.Partitions[i])
+		if st := f.partitions[r.Partitions[i].TopicIDPartition]; st != nil && st.asked {
+			f.row(now, st, &r.Partitions[i])
+		}
+	}
+}
+
+// expressFetched takes the answer to an express request.
+func (f *Fetcher) expressFetched(now time.Time, r FetchResponse, err error) {
+	f.expressInFlight = false
+	f.expressFailed = f.inFlight && err != nil
+	for i := range r.Partitions {
+		if st := f.partitions[r.Partitions[i].TopicIDPartition]; st != nil && st.named {
+			f.row(now, st, &r.Partitions[i])
+		}
+	}
+	for _, st := range f.express {
+		st.named = false
 	}
 }
 
@@ -45,11 +61,10 @@ const (
 	maxLeaderBackoff = time.Second
 )
 
-// row takes one partition's part of an answer, if it is about what the partition was asked for and still is: the same topic
-// id, leader epoch (in another one it is another followed, which was not asked yet) and offset.
-func (f *Fetcher) row(now time.Time, d *FetchedPartition) {
-	st := f.partitions[d.TopicIDPartition]
-	if st == nil || !st.asked || st.state != fetching || st.sent.Offset != st.p.log.EndOffset() {
+// row takes one partition's part of an answer, if it is about what the leader was asked and would be asked still: the same
+// topic id, leader epoch (in another one it is another followed, which the leader was not asked for yet) and offset.
+func (f *Fetcher) row(now time.Time, st *followed, d *FetchedPartition) {
+	if st.state != fetching || st.sent.Offset != st.p.log.EndOffset() {
 		return
 	}
 	switch d.Code {

@@ -2,11 +2,22 @@ package replica
 
 import "time"
 
-// request builds the next request, nil if there is none to be sent now.
+// expressNumbers is what the numbers of express requests begin at: they have sessions and connections of their own.
+const expressNumbers = 1 << 16
+
+// expressWait is how long an express request waits at the leader. The next one that is for all is held up by as much at
+// most.
+const expressWait = 20 * time.Millisecond
+
+// request builds the next request for all partitions, nil if there is none to be sent now.
 func (f *Fetcher) request(now time.Time) *FetchRequest {
-	if f.inFlight || now.Before(f.retryAt) || f.held(now) {
+	if f.inFlight || f.expressInFlight || now.Before(f.retryAt) || f.held(now) {
 		return nil
 	}
+	for _, st := range f.express {
+		st.express = false // it is in changed, too
+	}
+	f.express, f.expressFailed = nil, false
 	r := &FetchRequest{Fetcher: f.number, MinBytes: f.o.MinBytes, MaxBytes: f.o.ResponseMaxBytes, Full: !f.session}
 	var fresh bool
 	if r.Full {
@@ -18,26 +29,43 @@ func (f *Fetcher) request(now time.Time) *FetchRequest {
 		f.session = false // a request that only ends it would be wasted
 		return nil
 	}
-	r.MaxWaitMs = int32((f.waitFor(now, fresh) + time.Millisecond - 1).Milliseconds())
+	if !fresh {
+		r.MaxWaitMs = int32(f.o.WaitMax.Milliseconds())
+	} // else others may be on their way: the metadata names them one by one
 	f.inFlight, f.full = true, r.Full
 	f.counts.requests.Inc()
 	return r
 }
 
-// held reports whether the request waits for partitions that will be ready at any moment.
+// held reports whether requests wait for partitions that will be ready at any moment.
 func (f *Fetcher) held(now time.Time) bool { return f.pending > 0 && now.Before(f.holdUntil) }
 
-// waitFor is how long the leader may wait for records. It does not wait with partitions that are named for the first
-// time: the metadata names them one by one, and the rest of them may come while this request is under way. Nor does it wait
-// beyond the time when others are to be tried again.
-func (f *Fetcher) waitFor(now time.Time, fresh bool) time.Duration {
-	switch {
-	case fresh:
-		return 0
-	case f.release.IsZero():
-		return f.o.WaitMax
+// expressRequest builds a request for what the one under way does not name.
+func (f *Fetcher) expressRequest(now time.Time) *FetchRequest {
+	if !f.inFlight || f.expressInFlight || f.expressFailed || len(f.express) == 0 || f.held(now) {
+		return nil
 	}
-	return min(f.o.WaitMax, max(0, f.release.Sub(now)))
+	r := &FetchRequest{Fetcher: expressNumbers + f.number, MinBytes: f.o.MinBytes, MaxBytes: f.o.ResponseMaxBytes, Full: true}
+	fresh := false
+	for _, st := range f.express {
+		if st.gone || st.state != fetching {
+			continue
+		}
+		st.sent = st.p.fetchPartition(st.epoch, f.o.MaxBytes)
+		r.Partitions = append(r.Partitions, st.sent)
+		st.named = true
+		fresh = fresh || st.fresh
+		st.fresh = false
+	}
+	if len(r.Partitions) == 0 {
+		return nil
+	}
+	if !fresh {
+		r.MaxWaitMs = int32(min(f.o.WaitMax, expressWait).Milliseconds())
+	}
+	f.expressInFlight = true
+	f.counts.requests.Inc()
+	return r
 }
 
 // nameAll puts everything that is ready into the request.
@@ -101,9 +129,6 @@ func (f *Fetcher) clearChanged() {
 
 // wakeAt is when something may be done that cannot be done now.
 func (f *Fetcher) wakeAt(now time.Time) time.Time {
-	if f.inFlight {
-		return time.Time{} // the answer comes first
-	}
 	var at time.Time
 	sooner := func(t time.Time) {
 		if t.After(now) && (at.IsZero() || t.Before(at)) {
@@ -111,11 +136,11 @@ func (f *Fetcher) wakeAt(now time.Time) time.Time {
 		}
 	}
 	sooner(f.release)
-	if len(f.partitions) > 0 {
-		sooner(f.retryAt)
-	}
 	if f.pending > 0 {
 		sooner(f.holdUntil)
+	}
+	if !f.inFlight && len(f.partitions) > 0 {
+		sooner(f.retryAt)
 	}
 	return at
 }

@@ -256,8 +256,11 @@ func (f *runningFetcher) work(now time.Time) (wake time.Time) {
 			f.tell(fetcherEvent{kind: eventOffsets, of: st, start: start, end: end, err: err})
 		})
 	}
-	if e.fetch != nil {
-		f.o.Endpoint.Fetch(f.leader, e.fetch, func(r FetchResponse, err error) { f.tell(fetcherEvent{kind: eventFetched, response: r, err: err}) })
+	for _, r := range e.fetches {
+		express := r.Fetcher >= expressNumbers
+		f.o.Endpoint.Fetch(f.leader, r, func(r FetchResponse, err error) {
+			f.tell(fetcherEvent{kind: eventFetched, response: r, express: express, err: err})
+		})
 	}
 	return e.wake
 }

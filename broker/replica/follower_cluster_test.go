@@ -226,6 +226,11 @@ func (e *endpoint) Fetch(leader kafka.BrokerID, r *FetchRequest, done func(Fetch
 		if q.from == e.from && q.to == leader && q.fetch != nil && q.fetch.Fetcher == r.Fetcher {
 			e.c.t.Errorf("broker %d has two requests under way to %d", e.from, leader)
 		}
+		for _, p := range r.Partitions {
+			if q.from == e.from && q.to == leader && q.fetch != nil && slices.ContainsFunc(q.fetch.Partitions, func(o FetchPartition) bool { return o == p }) {
+				e.c.t.Errorf("broker %d asks %d for %+v twice at a time", e.from, leader, p)
+			}
+		}
 	}
 	if r.Full && len(r.Partitions) == 0 {
 		e.c.t.Error("a full request without partitions")
@@ -386,11 +391,14 @@ func (c *cluster) answerAll() {
 	}
 }
 
-// late has a leader answer what a follower asked, as edited, and returns what delivers that.
+// late has a leader answer what a follower asked last, as edited, and returns what delivers that.
 func (c *cluster) late(from, to kafka.BrokerID, edit func(*FetchedPartition)) (deliver func()) {
 	c.t.Helper()
 	c.node(from).step()
-	i := slices.IndexFunc(c.asked, func(q *question) bool { return q.from == from && q.to == to && q.fetch != nil })
+	i := len(c.asked) - 1
+	for i >= 0 && (c.asked[i].from != from || c.asked[i].to != to || c.asked[i].fetch == nil) {
+		i--
+	}
 	if i < 0 {
 		c.t.Fatalf("broker %d asks nothing of %d", from, to)
 	}

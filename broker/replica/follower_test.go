@@ -475,6 +475,29 @@ func TestRecordsOfAnOlderEpochAreNotTheFirst(t *testing.T) {
 	c.node(2).requireLog("[]")
 }
 
+// So it is with what an express request brings.
+func TestAnExpressAnswerOfAnOlderEpochIsIgnored(t *testing.T) {
+	c := newCluster(t, 2, 2)
+	c.sessions = true
+	c.elect(1)
+	p := &c.parts[0]
+	p.Leader = kafka.NoBroker
+	c.applyAll()
+	c.settle()
+	p.Leader, p.LeaderEpoch, p.PartitionEpoch = 1, p.LeaderEpoch+1, p.PartitionEpoch+1
+	c.applyAll()
+	c.node(1).produce(1)
+	late := c.late(2, 1, func(d *FetchedPartition) {})
+	p.LeaderEpoch, p.PartitionEpoch = p.LeaderEpoch+1, p.PartitionEpoch+1
+	c.node(2).apply()
+	late()
+	c.node(2).step()
+	c.node(2).requireLog("[]")
+	c.node(1).apply()
+	c.wait(time.Second)
+	c.requireEqual()
+}
+
 // A topic that is deleted while its records are under way, and made anew, has nothing of the old one.
 func TestATopicDeletedInFlight(t *testing.T) {
 	for _, sessions := range []bool{false, true} {
@@ -537,21 +560,73 @@ func TestAFollowerWithOtherMetadataThanTheLeader(t *testing.T) {
 	}
 }
 
-// What waits for the leader's metadata does not wait for the others' long poll.
-func TestALongPollEndsWhenAPartitionIsTriedAgain(t *testing.T) {
+// A partition that is ready while the others' long poll is under way does not wait for its end.
+func TestAnElectionDoesNotWaitForTheLongPoll(t *testing.T) {
+	for _, sessions := range []bool{true, false} {
+		c := newCluster(t, 3, 3)
+		c.sessions = sessions
+		c.elect(1)
+		for i := range 2 {
+			c.parts[i].Leader, c.parts[i].ISR = 3, []kafka.BrokerID{3}
+		}
+		c.applyAll()
+		c.settle()
+		begin := c.now
+		for i := range 2 {
+			p := &c.parts[i]
+			p.Leader, p.ISR, p.LeaderEpoch, p.PartitionEpoch = 1, []kafka.BrokerID{1}, p.LeaderEpoch+1, p.PartitionEpoch+1
+		}
+		n := len(c.fetches)
+		c.node(2).apply() // the leader does not know yet
+		c.wait(100 * time.Millisecond)
+		if got, want := c.since(n)[0], "full, wait 0, t-0 at 0, t-1 at 0"; got != want {
+			t.Fatalf("asked %q, want %q", got, want)
+		}
+		c.applyAll()
+		for i := range 3 {
+			c.node(1).produceTo(i, 1)
+			c.wait(50 * time.Millisecond)
+			if end := c.node(2).partition(i).Log().EndOffset(); end != 1 {
+				t.Errorf("partition %d ends at %d after %v", i, end, c.now.Sub(begin))
+			}
+		}
+		c.wait(2 * time.Second)
+		c.requireEqual()
+		n = len(c.fetches)
+		c.wait(time.Second)
+		for _, r := range c.fetches[n:] {
+			if r.Fetcher >= expressNumbers {
+				t.Errorf("asked %+v long after the election", r)
+			}
+		}
+	}
+}
+
+// Where express requests fail, their partitions wait for the others.
+func TestAnExpressRequestThatFails(t *testing.T) {
 	c := newCluster(t, 2, 2)
 	c.sessions = true
 	c.elect(1)
+	c.parts[0].Leader = kafka.NoBroker
 	c.applyAll()
 	c.settle()
-	c.parts[1].LeaderEpoch++
-	c.parts[1].PartitionEpoch++
-	c.node(2).apply()
+	p := &c.parts[0]
+	p.Leader, p.LeaderEpoch, p.PartitionEpoch = 1, p.LeaderEpoch+1, p.PartitionEpoch+1
+	c.applyAll()
+	c.node(2).step()
+	for _, q := range slices.Clone(c.asked) {
+		if q.fetch.Fetcher >= expressNumbers {
+			c.fail(q)
+		}
+	}
 	n := len(c.fetches)
-	c.wait(500 * time.Millisecond) // until what is under way ends
-	c.node(1).apply()
-	c.wait(20 * time.Millisecond)
-	c.requireAsked(n, "wait 0, t-1 at 0", "wait 20, without 1", "wait 500, t-1 at 0")
+	c.node(1).produce(1)
+	c.wait(499 * time.Millisecond)
+	if len(c.fetches) != n {
+		t.Errorf("asked %q", c.since(n))
+	}
+	c.wait(time.Millisecond)
+	c.requireEqual()
 }
 
 // The partition itself refuses what was fetched for another leader epoch, when the fetcher does not know yet.
