@@ -162,6 +162,7 @@ func (b *Broker) makeReplicas() {
 		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
 			return topicConfig(b.Config, b.Config.NodeID, img, topic)
 		}})
+	b.others.places = newAssignments(b.Config.NodeID, b.replicas, b.store, func() commander { return b.node }, b.Clock, b.Logger)
 	b.others.startCopying(b.replicas.ISRUpdates(), b.Clock)
 }
 

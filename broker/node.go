@@ -116,6 +116,7 @@ func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 	return func(delta *metadata.Delta, img *metadata.Image) {
 		b.others.links.Apply(delta, img)
 		b.replicas.Apply(delta, img)
+		b.others.places.Apply(delta)
 		if first {
 			b.replicas.SetStraysAside()
 			first = false

@@ -21,6 +21,7 @@ type others struct {
 	links    *brokerLinks // brokers: fetches, and whether their processes are there
 	fetchers *replica.Fetchers
 	isr      *isrController
+	places   *assignments
 
 	updates sync.WaitGroup // the updates of ISRs
 	stop    context.CancelFunc
@@ -56,6 +57,9 @@ func (o *others) stopCopying() {
 	}
 	if o.isr != nil {
 		o.isr.Close()
+	}
+	if o.places != nil {
+		o.places.close()
 	}
 	if o.fetchers != nil {
 		o.fetchers.Close()
