@@ -48,6 +48,11 @@ func (p *Partition) advanceLocked(now time.Time) due {
 	if t == nil {
 		return d
 	}
+	if err := p.log.Offline(); err != nil {
+		// What is on a directory that failed is acknowledged no more, though this broker leads until the controller has heard
+		// of it: if the ISR were to shrink to this replica, only the failed disk would have it (KAFKA-10778).
+		return due{acks: append(p.mu.byHW.FailAll(), p.mu.byDurable.FailAll()...), err: err}
+	}
 	before := p.log.HighWatermark()
 	hw := p.log.SetHighWatermark(t.Advance(now, p.countedEnd()))
 	if p.mu.byHW.Len() > 0 {

@@ -3,6 +3,7 @@ package replica
 import (
 	"log/slog"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +23,8 @@ type leaders struct {
 	image    *metadata.Image
 	config   TopicConfig
 	managers map[kafka.BrokerID]*Manager
-	asked    *askedISRs // of broker 1
+	asked    *askedISRs  // of broker 1
+	disk     *vfs.Faulty // likewise
 	topic    kafka.TopicID
 	record   metadata.PartitionRecord // of partition 0, as the metadata has it
 }
@@ -60,7 +62,11 @@ func newLeaders(t testing.TB, minISR int, isr ...kafka.BrokerID) *leaders {
 		TimestampBeforeMaxMs: 1 << 60, TimestampAfterMaxMs: 3_600_000, Compression: batch.Compression{Producer: true}, MaxDecompressedRecordBytes: 1 << 30}}
 	logger := slog.New(slog.DiscardHandler)
 	for _, id := range []kafka.BrokerID{1, 2} {
-		store, err := log.OpenStore(log.StoreOptions{FS: vfs.NewMem(), Clock: l.clock, Dirs: []string{"/data"}, NodeID: id, FsyncPolicy: log.FsyncBackground, Logger: logger})
+		disk := vfs.NewFaulty(vfs.NewMem())
+		if id == 1 {
+			l.disk = disk
+		}
+		store, err := log.OpenStore(log.StoreOptions{FS: disk, Clock: l.clock, Dirs: []string{"/data"}, NodeID: id, FsyncPolicy: log.FsyncBackground, Logger: logger})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -547,4 +553,21 @@ func TestFollowersAreToldInOrder(t *testing.T) {
 	expect("unfollow follows")
 	f.apply(metadata.RemoveTopicRecord{ID: id}) // before its log is deleted
 	expect("unfollow leads")
+}
+
+// A leader whose disk has failed leads until the controller has heard of it. If its ISR shrinks to itself meanwhile, what
+// waits must not count as acknowledged: nobody but the failed disk has it (KAFKA-10778).
+func TestAFailedDiskAcknowledgesNothing(t *testing.T) {
+	l := newLeaders(t, 1, 1, 2)
+	p, a := l.partition(1), newAcks()
+	produce(t, p, AcksAll, a)
+	l.disk.Inject(vfs.Fault{Op: vfs.OpWrite, Err: syscall.EIO})
+	if _, err := p.Append(&AppendRequest{Records: records(t, 1), Version: 9, Acks: AcksAll, Now: testTime, Acker: newAcks()}); kafka.CodeOf(err) != kafka.KafkaStorageError {
+		t.Fatalf("an append to a failed disk: %v", err)
+	}
+	l.setISR(1)
+	if !acked(a) || kafka.CodeOf(a.errs[0]) != kafka.KafkaStorageError {
+		t.Errorf("what waited was told %v", a.errs)
+	}
+	l.requireHW(0)
 }
