@@ -35,12 +35,13 @@ const maxPeerResponseBytes = 32 << 20
 // The timeout of Raft is a few elections: the answer comes as soon as the messages are taken, and a connection that leads
 // nowhere any more must not outlive that. That of heartbeats is half a broker's session (broker.session.timeout.ms), so
 // that a second one may come in time. That of commands is a few of the tries that package cluster makes of one: after that
-// the way is lost, not the answer. Fetches wait for replica.socket.timeout.ms.
+// the way is lost, not the answer. Fetches do not wait for replica.socket.timeout.ms (30 s): a follower whose request a cut
+// link has swallowed is back in the ISR soon after, by other partitions, and must not hold the high watermark back then.
 var trafficLimits = [...]limits{
 	Raft:       {name: "raft", timeout: 5 * time.Second, maxResponseBytes: 64 << 10, maxQueuedBytes: 32 << 20, maxRequests: 1024},
 	Snapshots:  {name: "snapshot", timeout: 30 * time.Second, maxResponseBytes: 64 << 10, maxQueuedBytes: 4 << 20, maxRequests: 16},
 	Heartbeats: {name: "heartbeat", timeout: 4500 * time.Millisecond, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 1 << 20, maxRequests: 16},
 	Commands:   {name: "command", timeout: 10 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 64 << 20, maxRequests: 10_000},
-	Fetches:    {name: "fetcher", timeout: 30 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 16 << 20, maxRequests: 16},
-	Queries:    {name: "query", timeout: 30 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 16 << 20, maxRequests: 10_000},
+	Fetches:    {name: "fetcher", timeout: 10 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 16 << 20, maxRequests: 16},
+	Queries:    {name: "query", timeout: 10 * time.Second, maxResponseBytes: maxPeerResponseBytes, maxQueuedBytes: 16 << 20, maxRequests: 10_000},
 }
