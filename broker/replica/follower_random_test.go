@@ -15,7 +15,7 @@ import (
 // and their disks at random, and leaders of all kinds elected. When that is over all replicas are the leader's, byte for
 // byte.
 func TestLogsAreEqualAfterAnything(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(100) {
 		r := &randomCluster{rng: rand.New(rand.NewPCG(seed, 1))}
 		r.cluster = newCluster(t, 3, 2)
 		r.sessions = seed%2 == 0

@@ -7,7 +7,7 @@ import (
 // FetchRequest is what one of a follower's fetchers asks of a leader's broker, for all partitions that it follows there.
 // A leader may remember a fetcher's partitions in a fetch session (KIP-227), so that idle ones cost nothing.
 type FetchRequest struct {
-	Fetcher   int // numbers this broker's fetchers at one leader; each has a session of its own
+	Fetcher   int // numbers this broker's fetchers at one leader; each has a session and one request under way
 	MaxWaitMs int32
 	MinBytes  int32
 	MaxBytes  int32 // of all records of the answer; the first batch is given even if it is larger (KIP-74)
