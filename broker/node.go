@@ -117,6 +117,9 @@ func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 		b.others.links.Apply(delta, img)
 		b.replicas.Apply(delta, img)
 		b.others.places.Apply(delta)
+		for _, change := range delta.Brokers {
+			b.others.fetchers.Retry(change.ID)
+		}
 		if first {
 			b.replicas.SetStraysAside()
 			first = false

@@ -7,10 +7,12 @@
 // lead, Fetchers fetch; what the leaders here want of the controller, ISRUpdates asks for.
 //
 // Locks: Manager → Partition → log.Log, never the other way. None is held across a channel, an fsync or a callback;
-// whoever waits is woken after unlock. Consumers' reads take no partition lock: leadership is an immutable value behind an
+// whoever waits is woken after unlock. What a fetcher does to a follower's log, a truncation's syncs included, it does under
+// followed.guard: Manager takes that (Unfollow, or Follow in a new epoch) before it changes the role, under no other lock. Consumers' reads take no partition lock: leadership is an immutable value behind an
 // atomic pointer, offsets are atomics of the log.
 //
-// Goroutines: the two loops, Fetchers and ISRUpdates, each in the one that runs or steps it; no others. Appends and reads run
+// Goroutines: Fetchers has one for each leader's broker and fetcher number, from Start to Close; ISRUpdates has that of its Run;
+// no others. Both are stepped instead where a test drives them. Appends and reads run
 // in the caller's; completion runs in the goroutine that made it true (an append, a follower's fetch, the log's group
 // commit, the controller's answer, a metadata change).
 //
