@@ -93,8 +93,15 @@ func (c *Cluster) Controller(t *testing.T) int {
 	topic.Topic = "__cluster_metadata"
 	topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
 	r.Topics = append(r.Topics, topic)
-	response, err := r.RequestWith(Context(t), c.ClusterClient(t))
-	if err != nil || len(response.Topics) != 1 || len(response.Topics[0].Partitions) != 1 {
+	client := c.ClusterClient(t)
+	for _, n := range c.nodes { // until any node answers for the one that leads
+		response, err := r.RequestWith(Context(t), client.Broker(n.ID))
+		if err == nil && len(response.Topics) == 1 && len(response.Topics[0].Partitions) == 1 && response.Topics[0].Partitions[0].ErrorCode == 0 {
+			return int(response.Topics[0].Partitions[0].LeaderID)
+		}
+	}
+	response, err := r.RequestWith(Context(t), client)
+	if err != nil || len(response.Topics) != 1 || len(response.Topics[0].Partitions) != 1 || response.Topics[0].Partitions[0].ErrorCode != 0 {
 		t.Fatalf("describe the quorum: %+v, %v", response, err)
 	}
 	return int(response.Topics[0].Partitions[0].LeaderID)

@@ -217,13 +217,14 @@ func enough(before, now []int, more int) bool {
 type Outcome struct {
 	Acked, Failed           int
 	Lost, Twice, OutOfOrder int
-	// Gap is the longest time that any partition was without an acknowledgement, from the first one to the end.
-	Gap time.Duration
+	// Gap is the longest time without any acknowledgement, from the first one to the end; PartitionGap that of the partition
+	// that waited longest, which may be for a request that its client will not give up before its own timeout.
+	Gap, PartitionGap time.Duration
 }
 
 func (o Outcome) String() string {
-	return fmt.Sprintf("acknowledged %d, failed %d, lost %d, twice %d, out of order %d, longest gap %v",
-		o.Acked, o.Failed, o.Lost, o.Twice, o.OutOfOrder, o.Gap.Round(10*time.Millisecond))
+	return fmt.Sprintf("acknowledged %d, failed %d, lost %d, twice %d, out of order %d, longest gap %v, of a partition %v",
+		o.Acked, o.Failed, o.Lost, o.Twice, o.OutOfOrder, o.Gap.Round(10*time.Millisecond), o.PartitionGap.Round(10*time.Millisecond))
 }
 
 // Finish stops the load, reads the whole topic, and compares. What goes wrong fails the case; the first few faults are
@@ -246,6 +247,7 @@ func (l *Load) Finish(t *testing.T, c *Cluster) Outcome {
 func (l *Load) compare(t *testing.T, read []map[int64]int64) (o Outcome) {
 	t.Helper()
 	o.Failed = len(l.mu.failed)
+	var all []time.Duration
 	for p, acks := range l.mu.acks {
 		o.Acked += len(acks)
 		for i, a := range acks {
@@ -255,8 +257,9 @@ func (l *Load) compare(t *testing.T, read []map[int64]int64) (o Outcome) {
 				}
 			}
 			if i > 0 {
-				o.Gap = max(o.Gap, a.at-acks[i-1].at)
+				o.PartitionGap = max(o.PartitionGap, a.at-acks[i-1].at)
 			}
+			all = append(all, a.at)
 		}
 		offsets := make([]int64, 0, len(read[p]))
 		for offset := range read[p] {
@@ -279,6 +282,10 @@ func (l *Load) compare(t *testing.T, read []map[int64]int64) (o Outcome) {
 			seen[number] = offset
 			last = max(last, number)
 		}
+	}
+	slices.Sort(all)
+	for i := 1; i < len(all); i++ {
+		o.Gap = max(o.Gap, all[i]-all[i-1])
 	}
 	return o
 }
