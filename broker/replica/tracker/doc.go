@@ -1,8 +1,8 @@
 // Package tracker decides, for a partition that this broker leads, how far the in-sync replicas have come and who is one of
-// them: the high watermark, and the in-sync sets that the leader wants of the controller; and where a follower cuts its log that left
-// the leader's (TruncationPoint). It is pure: progress in, offsets
-// and proposals out; no clock, no lock, no I/O. replica.Partition owns each Leader under its lock and hands the high
-// watermark to the log, which keeps and enforces it; the proposals go to the controller (KIP-497).
+// them: the high watermark, and the in-sync sets that the leader wants of the controller; and where a follower cuts a log that
+// left its leader's (TruncationPoint). It is pure: progress in, offsets and proposals out; no clock, no lock, no I/O.
+// replica.Partition owns each Leader under its lock and hands the high watermark to the log, which keeps and enforces it; the
+// proposals go to the controller (KIP-497).
 //
 // Invariants, within one leadership:
 //
