@@ -46,6 +46,9 @@ type dataDir struct {
 	kept    struct { // what the checkpoints said of logs that could not be opened: it must outlive them
 		points, starts, highWatermarks map[kafka.TopicPartition]int64
 	}
+	// stale are partitions without a log of which the checkpoint files may still tell what was true of an earlier one.
+	// Guarded by writing.
+	stale map[kafka.TopicPartition]bool
 }
 
 func (d *dataDir) pathOf(name string) string { return filepath.Join(d.path, name) }
@@ -171,13 +174,53 @@ func (d *dataDir) readCheckpoints() {
 	d.kept.highWatermarks = read(ReplicationOffsetCheckpoint)
 }
 
-// forget drops what the checkpoints said of a log that is open, or gone: from now on the log itself says it.
+// forget drops what the checkpoints said of a log that is gone.
 func (d *dataDir) forget(tp kafka.TopicPartition) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
+	d.forgetLocked(tp)
+}
+
+func (d *dataDir) forgetLocked(tp kafka.TopicPartition) {
 	delete(d.kept.points, tp)
 	delete(d.kept.starts, tp)
 	delete(d.kept.highWatermarks, tp)
+	d.stale[tp] = true
+}
+
+// forgetMissing drops what the checkpoints said of logs that are not there.
+func (d *dataDir) forgetMissing(found []foundLog) {
+	there := make(map[kafka.TopicPartition]bool, len(found))
+	for _, f := range found {
+		there[f.tp] = true
+	}
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	for _, offsets := range []map[kafka.TopicPartition]int64{d.kept.points, d.kept.starts, d.kept.highWatermarks} {
+		for tp := range offsets {
+			if !there[tp] {
+				d.forgetLocked(tp)
+			}
+		}
+	}
+}
+
+// prepare makes sure, durably, that no checkpoint tells of an earlier log of a partition that gets another one. Else a crash
+// would have the new log end below its recovery point, where damage is no torn end, and show what is not committed.
+func (d *dataDir) prepare(tp kafka.TopicPartition) error {
+	d.writing.Lock()
+	stale := d.stale[tp]
+	d.writing.Unlock()
+	if !stale {
+		return nil
+	}
+	if err := errors.Join(d.checkpointRecovery(), d.checkpointStarts(), d.checkpointHighWatermarks(true)); err != nil {
+		return err
+	}
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	clear(d.stale)
+	return nil
 }
 
 // checkpointRecovery writes the recovery points of all logs in the directory, durably.
@@ -224,7 +267,7 @@ func (d *dataDir) checkpointStarts() error {
 
 // checkpointHighWatermarks writes the high watermarks. They are not worth a sync: what a power cut leaves is a lower one,
 // or none, and the leader's or the followers' fetches raise it again.
-func (d *dataDir) checkpointHighWatermarks() error {
+func (d *dataDir) checkpointHighWatermarks(durable bool) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	d.marksChanged.Store(false)
@@ -232,7 +275,7 @@ func (d *dataDir) checkpointHighWatermarks() error {
 	for _, l := range d.logs() {
 		marks[l.tp] = l.highWatermark.Load()
 	}
-	return WriteOffsetCheckpoint(d.store.fs, d.pathOf(ReplicationOffsetCheckpoint), marks, false)
+	return WriteOffsetCheckpoint(d.store.fs, d.pathOf(ReplicationOffsetCheckpoint), marks, durable)
 }
 
 // logs are the open logs in the directory that did not fail.

@@ -191,6 +191,10 @@ func (s *Store) Create(tp kafka.TopicPartition, id kafka.TopicID, c Config) (*Lo
 		l.SetConfig(c)
 		return l, nil
 	}
+	if err := dir.prepare(tp); err != nil {
+		s.failDir(dir, err)
+		return nil, ErrStorage{TP: tp, Err: err}
+	}
 	if l, err = Open(s.logOptions(dir, dir.pathOf(tp.String()), tp, id, c)); err != nil {
 		return nil, err
 	}

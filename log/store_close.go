@@ -34,7 +34,7 @@ func (s *Store) checkpointHighWatermarks() {
 		if d.failure() != nil || !d.holdsPartitions || !d.marksChanged.Load() {
 			continue
 		}
-		if err := d.checkpointHighWatermarks(); err != nil {
+		if err := d.checkpointHighWatermarks(false); err != nil {
 			s.failDir(d, err)
 		}
 	}
@@ -157,7 +157,7 @@ func (s *Store) closeDir(d *dataDir) error {
 		return errs
 	}
 	if d.holdsPartitions {
-		if err := errors.Join(d.checkpointRecovery(), d.checkpointStarts(), d.checkpointHighWatermarks()); err != nil {
+		if err := errors.Join(d.checkpointRecovery(), d.checkpointStarts(), d.checkpointHighWatermarks(false)); err != nil {
 			return err
 		}
 	}

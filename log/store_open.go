@@ -78,7 +78,7 @@ func (s *Store) addDir(path string) *dataDir {
 			return d
 		}
 	}
-	d := &dataDir{store: s, path: path, previousEpoch: noBrokerEpoch, committer: newCommitter(s.fs, path, s.opts.FsyncFileOnly)}
+	d := &dataDir{store: s, path: path, previousEpoch: noBrokerEpoch, stale: map[kafka.TopicPartition]bool{}, committer: newCommitter(s.fs, path, s.opts.FsyncFileOnly)}
 	s.dirs = append(s.dirs, d)
 	return d
 }
@@ -290,6 +290,7 @@ func (d *dataDir) begin() (logs []foundLog, err error) {
 			d.store.logger.Warn("directory is no partition's and is left alone", "dir", d.pathOf(name))
 		}
 	}
+	d.forgetMissing(logs)
 	return logs, nil
 }
 
