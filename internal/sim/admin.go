@@ -18,7 +18,7 @@ import (
 // admin is the client that makes topics and changes them.
 type admin struct {
 	client
-	topics int // that it made
+	topics int // that it tried to make
 }
 
 // submission is the outcome of a command that a broker was asked to have decided.
@@ -27,10 +27,11 @@ type submission struct {
 	err   error
 }
 
-// submit has some broker see to a command, and tries again until one does, as far as the outcome is one that may be tried again.
-func (a *admin) submit(cmd controller.Command, done func(controller.Reply, error)) {
+// submit has some broker see to a command, and tries again until one does. Each try is a command of its own.
+func (a *admin) submit(command func() controller.Command, done func(controller.Reply, error)) {
 	n := a.s.nodes[a.rng.IntN(len(a.s.nodes))]
-	call(a.s.net, a.host.id, n.host.id, 3*time.Second, func(reply func(submission)) {
+	cmd := command()
+	callOnce(a.s.net, a.host.id, n.host.id, 3*time.Second, func(reply func(submission)) {
 		n.proc.submit(cmd, func(r controller.Reply, err error) { reply(submission{r, err}) })
 	}, func(got submission, err error) {
 		if err == nil {
@@ -41,22 +42,23 @@ func (a *admin) submit(cmd controller.Command, done func(controller.Reply, error
 			return
 		}
 		a.s.w.tracef("admin: %T: %v", cmd, err)
-		a.host.after(between(a.rng, 50*time.Millisecond, 300*time.Millisecond), func() { a.submit(cmd, done) })
+		a.host.after(between(a.rng, 50*time.Millisecond, 300*time.Millisecond), func() { a.submit(command, done) })
 	})
 }
 
 // create makes a topic.
 func (a *admin) create(t topicSpec, done func()) {
-	a.topics++
 	text := func(s string) *string { return &s }
-	id := kafka.TopicID{0: 0x70, 1: byte(a.topics), 2: byte(a.topics >> 8), 15: 200}
-	a.submit(controller.CreateTopics{Seed: a.rng.Uint64(), Topics: []controller.NewTopic{{
-		Name: t.name, ID: id, NumPartitions: t.partitions, ReplicationFactor: t.rf,
-		Configs: []controller.ConfigValue{
-			{Name: "min.insync.replicas", Value: text(strconv.Itoa(t.minISR))},
-			{Name: "unclean.leader.election.enable", Value: text(strconv.FormatBool(t.unclean))},
-		},
-	}}}, func(reply controller.Reply, _ error) {
+	a.submit(func() controller.Command {
+		a.topics++
+		return controller.CreateTopics{Seed: a.rng.Uint64(), Topics: []controller.NewTopic{{
+			Name: t.name, ID: kafka.TopicID{0: 0x70, 1: byte(a.topics), 2: byte(a.topics >> 8), 15: 200}, NumPartitions: t.partitions, ReplicationFactor: t.rf,
+			Configs: []controller.ConfigValue{
+				{Name: "min.insync.replicas", Value: text(strconv.Itoa(t.minISR))},
+				{Name: "unclean.leader.election.enable", Value: text(strconv.FormatBool(t.unclean))},
+			},
+		}}}
+	}, func(reply controller.Reply, _ error) {
 		switch r := reply.(controller.CreateTopicsReply).Topics[0]; r.Code {
 		case kafka.None, kafka.TopicAlreadyExists: // by an attempt without an answer
 			done()
@@ -86,7 +88,8 @@ func (s *simulation) changeTopics(rng *rand.Rand) bool {
 	s.changing[t.name] = true
 	done := func() { s.changing[t.name] = false }
 	if rng.IntN(2) == 0 {
-		s.admin.submit(controller.CreatePartitions{Seed: rng.Uint64(), Topics: []controller.MorePartitions{{Name: t.name, Count: t.partitions + 1}}},
+		more := controller.CreatePartitions{Seed: rng.Uint64(), Topics: []controller.MorePartitions{{Name: t.name, Count: t.partitions + 1}}}
+		s.admin.submit(func() controller.Command { return more },
 			func(reply controller.Reply, _ error) {
 				if reply.(controller.CreatePartitionsReply).Topics[0].Code == kafka.None {
 					t.partitions++
@@ -96,7 +99,9 @@ func (s *simulation) changeTopics(rng *rand.Rand) bool {
 		return true
 	}
 	name := t.name
-	s.admin.submit(controller.DeleteTopics{Topics: []controller.TopicRef{{Name: &name}}}, func(controller.Reply, error) {
+	s.admin.submit(func() controller.Command {
+		return controller.DeleteTopics{Topics: []controller.TopicRef{{Name: &name}}}
+	}, func(controller.Reply, error) {
 		s.admin.host.after(between(rng, 0, 500*time.Millisecond), func() {
 			s.rare.count(rareTopicRecreated)
 			s.admin.create(*t, done)
@@ -114,7 +119,7 @@ func (s *simulation) elect(rng *rand.Rand) bool {
 			c.Partitions = append(c.Partitions, kafka.TopicPartition{Topic: t.name, Partition: p})
 		}
 	}
-	s.admin.submit(c, func(controller.Reply, error) {})
+	s.admin.submit(func() controller.Command { return c }, func(controller.Reply, error) {})
 	return true
 }
 
