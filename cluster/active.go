@@ -69,9 +69,16 @@ func notController() error {
 }
 
 // begin makes this node the active controller. Everybody's session begins anew, since what the one before had heard is
-// not known.
+// not known. Of that one's own broker this node knows more: it fell silent before there was an election.
 func (c *control) begin() {
 	c.resetLeases()
+	if m, known := c.quorum.Image().Quorum.ByRaftID(c.before.leader); known && m.Node != c.o.Self {
+		since := c.now.Add(-2 * c.o.ElectionTimeout) // longer ago it says more of this node than of that one
+		if c.before.at.After(since) {
+			since = c.before.at
+		}
+		c.active.leases.Silent(m.Node, since)
+	}
 	c.active.duty = duty{changed: true, raise: true, looked: c.now}
 	if c.o.BalanceInterval > 0 {
 		c.active.duty.balance = c.now.Add(c.o.BalanceInterval)

@@ -64,6 +64,7 @@ type control struct {
 
 	now     time.Time // of this step
 	lead    quorum.Leadership
+	before  sign      // of who leads, or led before this node
 	tickDue time.Time // zero while the quorum needs no ticks
 	fatal   error     // why the node must not go on
 
@@ -160,9 +161,22 @@ func (c *control) take(e event) {
 		}
 	case leave:
 		c.leave(e.done)
+	case quorum.Receive:
+		for _, m := range e.Messages {
+			if m.GetFrom() == c.before.leader {
+				c.before.at = c.now
+			}
+		}
+		c.step(e)
 	case quorum.Event:
 		c.step(e)
 	}
+}
+
+// sign is when a leader of Raft was last heard of.
+type sign struct {
+	leader uint64 // Raft id
+	at     time.Time
 }
 
 // work does what is due, once: what the broker wants, what is on its way to another node, what is to be decided here. It
@@ -241,6 +255,9 @@ func (c *control) follow(dropped bool) {
 	}
 	if lead.Ready && (!was.Ready || turned) {
 		c.begin()
+	}
+	if lead.Leader != c.before.leader && lead.Leader != 0 && !c.leads() {
+		c.before = sign{lead.Leader, c.now}
 	}
 	if turned && lead.Leader != 0 {
 		c.router.turned = true

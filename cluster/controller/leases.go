@@ -42,6 +42,12 @@ func (l *Leases) Reset(now time.Time) {
 	}
 }
 
+// Silent begins a broker's session before this controller did: then it was last heard of, in another way than by its
+// heartbeats. Which incarnation that was is not known, so another one is not refused for it.
+func (l *Leases) Silent(id kafka.BrokerID, since time.Time) {
+	l.LastContact[id], l.incarnations[id] = since, kafka.UUID{}
+}
+
 // Heard notes what a command says of its sender. img is the newest image that was applied, not one with decisions that are on
 // their way. A registration counts when it was granted. A heartbeat counts whatever became of it: a controller that is behind
 // with its work must not take that for silence. Other commands say nothing: a broker whose heartbeats stop is stuck where it
