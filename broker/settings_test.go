@@ -38,10 +38,10 @@ log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
 `
 
-// Who comes from Kafka starts Weir with the file that is there. Only the port differs here, since tests take any.
+// Who comes from Kafka starts Weir with the file that is there. Only the ports differ here, since tests take any.
 func TestKafkasOwnSettingsStartABroker(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server.properties")
-	if err := os.WriteFile(file, []byte(strings.Replace(kafkasOwnSettings, "://:9092", "://:0", 1)), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(strings.NewReplacer("://:9092", "://:0", "://:9093", "://:0").Replace(kafkasOwnSettings)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	settings, warnings, err := config.Load(config.Inputs{File: file, Host: config.Host{Name: "box.test"}})
