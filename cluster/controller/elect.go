@@ -195,12 +195,7 @@ func containsAll(all, ids []kafka.BrokerID) bool {
 // active, and the directory of its replica is there.
 func mayLead(img *metadata.Image, p *metadata.PartitionRegistration, id kafka.BrokerID) bool {
 	b, ok := img.Brokers.ByID(id)
-	return ok && b.Active() && directoryOnline(b, p)
-}
-
-func directoryOnline(b *metadata.BrokerRegistration, p *metadata.PartitionRegistration) bool {
-	dir := p.Directory(b.ID)
-	return dir == kafka.UnassignedDirectory || slices.Contains(b.Directories, dir)
+	return ok && b.Active() && b.HasDirectory(p)
 }
 
 // topicRules is what a topic's configuration says of its partitions.

@@ -115,10 +115,10 @@ func (d *decision) assignReplicasToDirs(c AssignReplicasToDirs) (Reply, error) {
 		}
 		t := d.transition(p, d.rules(topic.Name))
 		t.target.Directories = assigned(p, b.ID, a.Directory)
-		if !directoryOnline(b, p) {
+		if !b.HasDirectory(p) {
 			t.lossy = b.ID
 		}
-		if !directoryOnline(b, &t.target) {
+		if !b.HasDirectory(&t.target) {
 			t.leaves = b.ID
 		}
 		if next, changed := t.apply(p); changed {

@@ -36,6 +36,13 @@ type BrokerRegistration struct {
 // Active reports whether the broker may lead partitions and be in an ISR.
 func (b *BrokerRegistration) Active() bool { return !b.Fenced && !b.InControlledShutdown }
 
+// HasDirectory reports whether the directory that the broker's replica of a partition is in is there. One that the broker has
+// yet to choose counts.
+func (b *BrokerRegistration) HasDirectory(p *PartitionRegistration) bool {
+	dir := p.Directory(b.ID)
+	return dir == kafka.UnassignedDirectory || slices.Contains(b.Directories, dir)
+}
+
 // Endpoint returns the broker's address on a listener.
 func (b *BrokerRegistration) Endpoint(listener string) (Endpoint, bool) {
 	for _, l := range b.Listeners {
