@@ -74,6 +74,7 @@ var apis = table([]API{
 	{Key: 35, Name: "DescribeLogDirs", Min: 1, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeLogDirsRequest]},
 	{Key: 37, Name: "CreatePartitions", Min: 0, Max: 3, MaxBytes: maxSmallBytes, newRequest: request[kmsg.CreatePartitionsRequest]},
 	{Key: 42, Name: "DeleteGroups", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DeleteGroupsRequest]},
+	{Key: 43, Name: "ElectLeaders", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ElectLeadersRequest]},
 	{Key: 44, Name: "IncrementalAlterConfigs", Min: 0, Max: 1, MaxBytes: maxLargeBytes, newRequest: request[kmsg.IncrementalAlterConfigsRequest]},
 	{Key: 46, Name: "ListPartitionReassignments", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListPartitionReassignmentsRequest]},
 	{Key: 47, Name: "OffsetDelete", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.OffsetDeleteRequest]},

@@ -1,6 +1,8 @@
 package handler
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"weir/cluster/metadata"
@@ -8,18 +10,19 @@ import (
 )
 
 // Metadata: v0–13
-//   - v0: an empty list means all topics. v1+: null means all, empty means none.
+//   - v0: an empty list means all topics, and replicas that cannot be reached are an error, and left out.
+//   - v1: null means all, empty means none.
 //   - v4: may refuse automatic creation; implied below. v6: LISTENER_NOT_FOUND. v8–10: authorized operations (KIP-430).
 //   - v10: topic ids in answers. v12: topics by id (KIP-516). v13: an error for the whole answer, which brokers never set.
 //
-// The addresses are those of the listener that the request came in on. The controller is this broker, which forwards.
+// The addresses are those of the listener that the request came in on. The controller is a broker, which forwards.
 
 func (h *Handlers) metadata(r *Request, req *kmsg.MetadataRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	img := h.Image()
 	h.addBrokers(resp, img, r.Conn.Listener)
 	resp.ClusterID = &img.ClusterID
-	resp.ControllerID = int32(h.Self)
+	resp.ControllerID = h.controllerID(img)
 	all := req.Topics == nil || req.Version == 0 && len(req.Topics) == 0
 	var named []string
 	if all {
@@ -149,9 +152,26 @@ func (h *Handlers) metadataTopic(img *metadata.Image, t *metadata.Topic, req *km
 		if out.ErrorCode = leaderCode(img, p.Leader, listener, req.Version); out.ErrorCode != 0 {
 			out.Leader = int32(kafka.NoBroker)
 		}
+		if req.Version == 0 {
+			onlyReachable(img, &out, listener)
+		}
 		row.Partitions[i] = out
 	}
 	return row
+}
+
+// onlyReachable leaves out the replicas on brokers that are not reached by that listener, which counts as
+// an error where there is no other.
+func onlyReachable(img *metadata.Image, p *kmsg.MetadataResponseTopicPartition, listener string) {
+	away := func(id int32) bool {
+		_, ok := liveEndpoint(img, kafka.BrokerID(id), listener)
+		return !ok
+	}
+	replicas := len(p.Replicas)
+	p.Replicas, p.ISR = slices.DeleteFunc(p.Replicas, away), slices.DeleteFunc(p.ISR, away)
+	if len(p.Replicas) < replicas && p.ErrorCode == int16(kafka.None) {
+		p.ErrorCode = int16(kafka.ReplicaNotAvailable)
+	}
 }
 
 // leaderCode says why a partition's leader cannot be reached by this listener, if so.

@@ -22,7 +22,7 @@ func (h *Handlers) describeCluster(r *Request, req *kmsg.DescribeClusterRequest)
 		return Now(resp)
 	}
 	img := h.Image()
-	resp.ClusterID, resp.ControllerID = img.ClusterID, int32(h.Self)
+	resp.ClusterID, resp.ControllerID = img.ClusterID, h.controllerID(img)
 	for b := range img.Brokers.All() {
 		if b.Fenced && !req.IncludeFencedBrokers {
 			continue

@@ -41,13 +41,13 @@ func (h *Handlers) listConfigResources(r *Request, req *kmsg.ListConfigResources
 var allResourceTypes = []int8{int8(metadata.TopicResource), int8(metadata.BrokerResource), int8(metadata.BrokerLoggerResource),
 	int8(metadata.ClientMetricsResource), int8(metadata.GroupResource)}
 
-// configResources are the topics and the brokers that are alive.
+// configResources are the topics, and the brokers that are reached by that listener, whether or not they are alive.
 func configResources(img *metadata.Image, listener string) (all []metadata.ConfigResource) {
 	for t := range img.Topics.All() {
 		all = append(all, metadata.ConfigResource{Type: metadata.TopicResource, Name: t.Name})
 	}
 	for b := range img.Brokers.All() {
-		if _, ok := liveEndpoint(img, b.ID, listener); ok {
+		if _, ok := b.Endpoint(listener); ok {
 			all = append(all, metadata.ConfigResource{Type: metadata.BrokerResource, Name: strconv.Itoa(int(b.ID))})
 		}
 	}

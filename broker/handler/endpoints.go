@@ -58,13 +58,32 @@ func brokerIDs(ids []kafka.BrokerID) []int32 {
 	return out
 }
 
-// offlineReplicas lists the replicas on brokers that are not alive, or not reached by that listener.
+// offlineReplicas lists the replicas on brokers that are not alive, or not reached by that listener, and those whose directory
+// failed.
 func offlineReplicas(img *metadata.Image, p *metadata.PartitionRegistration, listener string) []int32 {
 	offline := []int32{}
 	for _, id := range p.Replicas {
-		if _, ok := liveEndpoint(img, id, listener); !ok {
+		b, ok := img.Brokers.ByID(id)
+		if ok {
+			_, ok = b.Endpoint(listener)
+		}
+		if !ok || b.Fenced || !b.HasDirectory(p) {
 			offline = append(offline, int32(id))
 		}
 	}
 	return offline
+}
+
+// controllerID is whom clients take for the controller: since every broker forwards what is for it, it is this one, as long
+// as that is alive.
+func (h *Handlers) controllerID(img *metadata.Image) int32 {
+	if b, ok := img.Brokers.ByID(h.Self); ok && !b.Fenced {
+		return int32(h.Self)
+	}
+	for b := range img.Brokers.All() {
+		if !b.Fenced {
+			return int32(b.ID)
+		}
+	}
+	return int32(kafka.NoBroker)
 }

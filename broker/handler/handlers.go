@@ -100,6 +100,7 @@ var table = map[int16]handlerFunc{
 	35: on((*Handlers).describeLogDirs),
 	37: on((*Handlers).createPartitions),
 	42: on((*Handlers).deleteGroups),
+	43: on((*Handlers).electLeaders),
 	44: on((*Handlers).incrementalAlterConfigs),
 	46: on((*Handlers).listPartitionReassignments),
 	47: on((*Handlers).offsetDelete),
