@@ -112,6 +112,37 @@ func TestPowerCutAlone(t *testing.T) {
 	}
 }
 
+// What a node finds when only its process ended is kept from then on: Raft takes it for kept.
+func TestPowerCutAfterTheProcessEnded(t *testing.T) {
+	mem := newDisk()
+	fsys := &hookFS{FS: mem}
+	moments := 0
+	fsys.before = func() {
+		moments++
+		left := mem.Kill()
+		n, err := Open(options(left), epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Open(options(left.Crash(vfs.LoseAll())), epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := n.storage, again.storage; a.state != b.state || a.last() != b.last() || a.snap.index != b.snap.index {
+			t.Fatalf("moment %d: %+v with a log up to %d was found, and after a power cut %+v up to %d", moments, a.state, a.last(), b.state, b.last())
+		}
+	}
+	o := options(fsys)
+	o.SnapshotBytes, o.SegmentBytes, o.KeepEntries = 100, 300, 2
+	n := alone(t, o)
+	for i := range int64(6) {
+		propose(t, n, producerIDs(i+1))
+	}
+	if moments < 50 {
+		t.Errorf("%d moments", moments)
+	}
+}
+
 // Every node of three may lose power at any moment, one at a time: what was committed stays, and they agree again. Cut off
 // leaders leave entries that conflict, slow followers are given snapshots.
 func TestPowerCutAmongThree(t *testing.T) {

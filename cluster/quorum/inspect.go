@@ -38,8 +38,8 @@ type disk struct {
 	begun  bool   // there is a log
 }
 
-// waits: the node was told to join, and has not had its first snapshot.
-func (d *disk) waits() bool { return d.state != nil && d.state.Committed == 0 && d.snap == nil }
+// waits: the node was told to join, and has not had its first snapshot, or not to the end.
+func (d *disk) waits() bool { return d.state != nil && d.state.Committed == 0 }
 
 // unfounded: an older version, which wrote raft-state first, founded the log of a node that is alone and did not finish.
 func (d *disk) unfounded() bool {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 	"testing/cryptotest"
+	"time"
 
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
@@ -270,6 +271,18 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 	if a, b := run(), run(); a != b {
 		t.Fatalf("two runs:\n%s\n%s", a, b)
+	}
+}
+
+// A longer election timeout makes longer ticks, and with them rarer heartbeats.
+func TestElectionTimeoutIsTenTicks(t *testing.T) {
+	o := options(newDisk())
+	if n := alone(t, o); n.TickInterval() != TickInterval {
+		t.Errorf("by default a tick takes %s", n.TickInterval())
+	}
+	o.FS, o.ElectionTimeout = newDisk(), 5*time.Second
+	if n := alone(t, o); n.TickInterval() != 500*time.Millisecond {
+		t.Errorf("a tick takes %s", n.TickInterval())
 	}
 }
 

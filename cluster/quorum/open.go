@@ -190,7 +190,7 @@ func (s *storage) beginAtZero() (*metadata.Image, error) {
 	return image, nil
 }
 
-// admit checks that a log is this node's and whole, and notes what an older version, or a crash, left unsaid.
+// admit checks that a log is this node's and whole, and notes what an older version left unsaid.
 func (s *storage) admit(o *Options, d disk, image *metadata.Image) error {
 	if id := s.state.RaftID; id != o.Self.RaftID {
 		// Older versions drew the id; it is the directory's all the same if the log says so.
@@ -201,13 +201,8 @@ func (s *storage) admit(o *Options, d disk, image *metadata.Image) error {
 	if s.state.Committed > int64(s.last())+1 {
 		return &RefusedError{Dir: o.Dir, Reason: fmt.Sprintf("entries are lost: it ends at offset %d, and was committed up to %d", s.last(), s.state.Committed-1)}
 	}
-	switch s.state.Committed {
-	case unknown:
+	if s.state.Committed == unknown {
 		s.state.Committed = int64(s.snap.index) + 1 // put down with the next change of term or members
-	case 0: // a crash when the first snapshot was there and this was not
-		if err := s.saveCommitted(int64(s.snap.index) + 1); err != nil {
-			return err
-		}
 	}
 	if d.member == s.state.RaftID {
 		return nil
