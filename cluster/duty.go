@@ -106,6 +106,7 @@ func (c *control) fence() {
 		}
 		for _, id := range a.Reply.(controller.FenceBrokersReply).Fenced {
 			c.logger.Warn("a broker's session is over, and it is fenced", "broker", id)
+			c.active.leases.Fenced(id)
 			d.changed = true
 		}
 	}})

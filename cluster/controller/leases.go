@@ -126,6 +126,10 @@ func (l *Leases) deadline(b *metadata.BrokerRegistration) time.Time {
 	return contact.Add(l.SessionTimeout)
 }
 
+// Fenced ends the session of a broker that was fenced, as Kafka's BrokerHeartbeatManager does: another incarnation may take
+// its place, unless this one is heard of again. Evidence alone would not do, since the new process itself refutes it.
+func (l *Leases) Fenced(id kafka.BrokerID) { delete(l.LastContact, id) }
+
 // live reports whether this very incarnation was heard of, and its session is not over.
 func (l *Leases) live(b *metadata.BrokerRegistration, now time.Time) bool {
 	_, heard := l.LastContact[b.ID]

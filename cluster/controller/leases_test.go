@@ -26,3 +26,19 @@ func TestRegistrationIsDecidedTwiceAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A broker whose process was killed, and is fenced for that, may be back before its session would have been over; the new
+// process answers where the old one did, so that nobody calls that one gone any more.
+func TestWhoeverIsFencedMayBeReplaced(t *testing.T) {
+	w := newWorld()
+	w.run("broker 1")
+	w.run("contact 1")
+	second := w.register(parseWords("1 incarnation=2"))
+	if _, _, err := Decide(&w.settings, w.img, w.leases, w.now, second); kafka.CodeOf(err) != kafka.DuplicateBrokerRegistration {
+		t.Fatal(err)
+	}
+	w.leases.Fenced(1)
+	if _, _, err := Decide(&w.settings, w.img, w.leases, w.now, second); err != nil {
+		t.Fatal(err)
+	}
+}
