@@ -299,3 +299,25 @@ func TestFailedDiskIsFinal(t *testing.T) {
 		t.Fatalf("%v, then %v", err, again)
 	}
 }
+
+// Raft panics when the log under it cannot be read; the node says what happened instead.
+func TestUnreadableLogIsAnError(t *testing.T) {
+	fsys := vfs.NewFaulty(newDisk())
+	n := alone(t, options(fsys))
+	propose(t, n, producerIDs(1))
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(options(fsys), epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys.Inject(vfs.Fault{Op: vfs.OpRead, Path: ".log", Err: errDisk})
+	if _, err := n.Step(epoch, Tick{}); !errors.Is(err, errDisk) {
+		t.Fatal(err)
+	}
+	fsys.Heal()
+	if _, err := n.Step(epoch, Tick{}); !errors.Is(err, errDisk) {
+		t.Fatalf("it goes on: %v", err)
+	}
+}

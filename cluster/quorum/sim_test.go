@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Uint64("seeds", 100, "how many seeds the simulation runs")
+	simSeeds = flag.Uint64("seeds", defaultSeeds, "how many seeds the simulation runs")
 	simTell  = flag.Bool("tell", false, "tell how the nodes fared")
 	simFirst = flag.Uint64("seed", 1, "the first of them")
 )
