@@ -17,7 +17,7 @@ type observer interface{ Observe(cluster.Evidence) }
 // brokerLinksOptions are what brokerLinks need.
 type brokerLinksOptions struct {
 	Self     kafka.BrokerID
-	Listener string      // on which brokers reach each other
+	Listener string      // on which brokers reach each other; empty, on a controller alone: the first that each has
 	Dial     peer.Dialer // nil for TCP
 	Clock    clock.Clock
 	Name     string // says in other brokers' logs who this is
@@ -69,6 +69,9 @@ func (l *brokerLinks) Apply(delta *metadata.Delta, img *metadata.Image) {
 func (l *brokerLinks) endpoint(b *metadata.BrokerRegistration) (metadata.Endpoint, bool) {
 	if b.ID == l.o.Self {
 		return metadata.Endpoint{}, false
+	}
+	if l.o.Listener == "" && len(b.Listeners) > 0 {
+		return b.Listeners[0], true
 	}
 	return b.Endpoint(l.o.Listener)
 }
