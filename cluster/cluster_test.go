@@ -716,3 +716,31 @@ func TestSightingIsTakenBack(t *testing.T) {
 		t.Errorf("fenced after %v", took)
 	}
 }
+
+// Nobody waits for a node that is closed, wherever the command was.
+func TestCloseAnswersEverybody(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.up(1, 2, 3)
+	for _, m := range []*machine{w.follower(), w.active()} {
+		w.cut[m.id] = true
+		answers := 0
+		for i := range 3 { // on their way, proposed and queued; or not even looked at
+			m.node.SubmitAsync(create(fmt.Sprint("t", m.id, ".", i), 1), func(reply controller.Reply, err error) {
+				if kafka.CodeOf(err) != kafka.NotController {
+					t.Errorf("node %d, command %d: %v, %v", m.id, i, reply, err)
+				}
+				answers++
+			})
+			if i < 2 {
+				m.step()
+			}
+		}
+		if err := m.node.Close(); err != nil || answers != 3 {
+			t.Errorf("%d answers, %v", answers, err)
+		}
+		m.node = nil
+		w.cut[m.id] = false
+		m.start()
+		w.run(20*time.Second, "back", w.running(1, 2, 3))
+	}
+}

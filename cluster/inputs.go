@@ -55,8 +55,8 @@ func (n *Node) hand(e event) {
 	}
 }
 
-// Decide decides a command that came from another node, if this one is the active controller and has caught up; else it is
-// refused with NOT_CONTROLLER. done is told once, from the control loop, and must not block.
+// Decide decides a command that came from another node, if this one leads Raft, as soon as it has applied what was decided
+// before; else it is refused with NOT_CONTROLLER. done is told once, from the control loop, and must not block.
 func (n *Node) Decide(cmd controller.Command, done func(Answer, error)) {
 	n.hand(submitted{&submission{cmd: cmd, from: peer, done: done}})
 }

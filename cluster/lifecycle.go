@@ -61,6 +61,7 @@ type lifecycle struct {
 	asked    controller.Command
 	askedAt  time.Time
 	failures int       // since the last answer
+	warned   bool      // of them
 	turned   bool      // somebody else leads since then
 	began    time.Time // Start
 	pending  time.Time // the controlled shutdown began
@@ -272,9 +273,9 @@ func (l *lifecycle) Answered(now time.Time, reply controller.Reply, index int64,
 }
 
 func (l *lifecycle) isRegistered(now time.Time, epoch kafka.BrokerEpoch) {
-	l.registered, l.epoch, l.caughtUp, l.failures = true, epoch, false, 0
-	l.granted = l.askedAt
-	l.logger.Info("registered with the controller", "broker", l.o.Self, "epoch", epoch)
+	l.answered()
+	l.registered, l.epoch, l.caughtUp = true, epoch, false
+	l.logger.Debug("registered with the controller", "broker", l.o.Self, "epoch", epoch)
 	// The heartbeat that follows keeps the session while the image is catching up; where the registration is published at
 	// once it would be in the way.
 	l.due = now.Add(l.o.HeartbeatInterval)
@@ -298,20 +299,32 @@ func (l *lifecycle) notRegistered(now time.Time, err error) error {
 		}
 		return fmt.Errorf("no controller has registered this broker within %v: %w", l.o.RegistrationTimeout, err)
 	}
-	if l.failures == 0 {
-		l.logger.Warn("not registered yet", "error", err)
-	}
-	l.retry(now)
+	l.retry(now, err)
 	return nil
 }
 
+// patience is how many failures in a row are no news: so many come when another controller is elected.
+const patience = 5
+
 // retry makes the next attempt due, later each time, but at once where there is a new controller.
-func (l *lifecycle) retry(now time.Time) {
+func (l *lifecycle) retry(now time.Time, err error) {
+	if l.failures >= patience && !l.warned {
+		l.warned = true
+		l.logger.Warn("no controller has heard this broker for a while", "error", err)
+	}
 	l.due = now.Add(backoff(l.failures))
 	l.failures++
 	if l.turned {
 		l.due, l.turned = now, false
 	}
+}
+
+// answered notes that a controller did what it was asked.
+func (l *lifecycle) answered() {
+	if l.warned {
+		l.logger.Info("a controller hears this broker again")
+	}
+	l.failures, l.warned, l.turned, l.granted = 0, false, false, l.askedAt
 }
 
 // backoff is the pause after so many failures before.
@@ -320,10 +333,7 @@ func backoff(failures int) time.Duration {
 }
 
 func (l *lifecycle) wasGranted(now time.Time, cmd controller.BrokerHeartbeat, reply controller.BrokerHeartbeatReply, index int64, alone bool) {
-	if l.failures > 0 {
-		l.logger.Info("the controller hears this broker again", "broker", l.o.Self)
-	}
-	l.failures, l.turned, l.granted = 0, false, l.askedAt
+	l.answered()
 	l.setLeaseLost(false)
 	for i := range l.dirs {
 		l.dirs[i].told = l.dirs[i].told || slices.Contains(cmd.OfflineDirs, l.dirs[i].id)
@@ -358,13 +368,11 @@ func (l *lifecycle) wasRefused(now time.Time, err error) {
 			l.state = ShuttingDown // it is out already
 			return
 		}
+		l.logger.Warn("the controller does not know this registration; the broker registers again", "error", err)
 		l.registered = false
 		l.setLeaseLost(true)
 	}
-	if l.failures == 0 {
-		l.logger.Warn("the heartbeat did not reach the controller, or was refused", "broker", l.o.Self, "error", err)
-	}
-	l.retry(now)
+	l.retry(now, err)
 }
 
 // newController makes the next command due, now or when the one under way has failed: there is somebody to hear it.

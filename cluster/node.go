@@ -31,6 +31,7 @@ type Node struct {
 	published *mailbox[publication]
 	loops     sync.WaitGroup
 	running   chan error // Start waits for it
+	failed    bool
 }
 
 // New makes a node that does nothing yet. Image is the empty one until Start.
@@ -145,6 +146,11 @@ func (n *Node) Close() error {
 	if n.quorum == nil {
 		return nil
 	}
+	// What is left where the node is driven by hand.
+	events, _ := n.events.take()
+	n.refuse(events, notController())
+	n.control.failAll(notController())
+	n.publisher.close()
 	err := n.quorum.Close()
 	n.quorum = nil
 	return err
@@ -185,6 +191,10 @@ func (n *Node) awaitEvent(due time.Time) {
 
 // fail ends the control loop: nobody is to wait for an answer that cannot come.
 func (n *Node) fail(err error) {
+	if n.failed {
+		return
+	}
+	n.failed = true
 	n.control.failAll(err)
 	n.events.close()
 	events, _ := n.events.take()
