@@ -36,6 +36,9 @@ const drainTime = 5 * time.Second
 // stops a process kills it before.
 const leaveTime = 20 * time.Second
 
+// leaderlessTime is how long a stop waits for a controller where none is known: a few elections.
+const leaderlessTime = 3 * time.Second
+
 // Options are what a broker is made of. All fields but the last three are required.
 type Options struct {
 	Config  *config.Server
@@ -118,7 +121,7 @@ func (b *Broker) open(ctx context.Context) error {
 	if err := b.startNode(ctx); err != nil {
 		return err
 	}
-	b.handlers = handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Quorum: b.quorumStatus, Replicas: b.replicas,
+	b.handlers = handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Replicas: b.replicas,
 		Directories: directories{b.store, b.FS}, Groups: b.groups, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
 	close(b.ready)
 	return b.awaitCoordinators(ctx)
@@ -295,8 +298,31 @@ func (b *Broker) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
+	go b.cancelWithoutLeader(ctx, cancel)
+	begin := b.Clock.Now()
 	if err := b.node.Shutdown(ctx); err != nil {
-		b.Logger.Warn("the cluster was left without saying so: the controller did not answer in time", "waited", leaveTime)
+		b.Logger.Warn("the cluster was left without saying so: no controller answered", "waited", b.Clock.Now().Sub(begin).Round(time.Millisecond).String())
+	}
+}
+
+// cancelWithoutLeader cancels what waits for a controller once there has been none for a while: where all nodes are stopped at
+// the same time, the last ones would wait in vain.
+func (b *Broker) cancelWithoutLeader(ctx context.Context, cancel func()) {
+	seen := b.Clock.Now()
+	for {
+		timer := b.Clock.NewTimer(leaderlessTime / 20)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case now := <-timer.C():
+			if b.node.QuorumStatus().Leader != 0 {
+				seen = now
+			} else if now.Sub(seen) >= leaderlessTime {
+				cancel()
+				return
+			}
+		}
 	}
 }
 
