@@ -77,8 +77,10 @@ func TestSuspicionComesToOneAfterTheOther(t *testing.T) {
 	w, _ := cluster(t, 3, nil)
 	w.tick(40)
 	gone := w.leader().RaftID()
-	w.cut[gone] = true
 	first, second := w.nodes[gone%3+1], w.nodes[(gone+1)%3+1]
+	w.cut[second.RaftID()] = true // it lacks an entry, so that the first one alone can win
+	w.propose(producerIDs(1000))
+	w.cut = map[uint64]bool{gone: true}
 	step(t, first, Suspect{gone})
 	if took := w.wake(3 * TickInterval); took < 3*TickInterval {
 		t.Fatal("a follower that had heard from the leader voted for another")
@@ -86,9 +88,10 @@ func TestSuspicionComesToOneAfterTheOther(t *testing.T) {
 	if _, err := second.Step(epoch.Add(3*TickInterval), Suspect{gone}); err != nil {
 		t.Fatal(err)
 	}
-	if took := w.wake(7 * TickInterval); took >= 7*TickInterval {
+	if took := w.wake(7 * TickInterval); took >= 7*TickInterval || w.leader() != first {
 		t.Fatal("nobody leads")
 	}
+	w.proposeAll(2000)
 }
 
 // A suspicion that is wrong, or of somebody else, costs a healthy quorum nothing: the same leader in the same term.

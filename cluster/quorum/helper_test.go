@@ -130,7 +130,8 @@ type net struct {
 	t     testing.TB
 	nodes map[uint64]*Node
 	queue []*raftpb.Message
-	cut   map[uint64]bool // nobody hears from them, they hear from nobody
+	cut   map[uint64]bool            // nobody hears from them, they hear from nobody
+	lose  func(*raftpb.Message) bool // what gets lost; nil: nothing
 }
 
 func (w *net) Send(messages []*raftpb.Message) { w.queue = append(w.queue, messages...) }
@@ -142,7 +143,7 @@ func (w *net) run() {
 		m := w.queue[0]
 		w.queue = w.queue[1:]
 		n := w.nodes[m.GetTo()]
-		lost := n == nil || w.cut[m.GetTo()] || w.cut[m.GetFrom()]
+		lost := n == nil || w.cut[m.GetTo()] || w.cut[m.GetFrom()] || w.lose != nil && w.lose(m)
 		if m.GetType() == raftpb.MsgSnap && w.nodes[m.GetFrom()] != nil {
 			step(w.t, w.nodes[m.GetFrom()], SnapshotSent{m.GetTo(), !lost})
 		}

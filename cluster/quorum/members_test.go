@@ -374,7 +374,7 @@ func TestMessagesThatAreNotTaken(t *testing.T) {
 		{Type: raftpb.MsgTransferLeader.Enum(), To: new(from), From: new(follower.RaftID())},
 		{Type: raftpb.MsgHup.Enum(), To: new(follower.RaftID()), From: new(follower.RaftID())},
 		{Type: raftpb.MsgForgetLeader.Enum(), To: new(follower.RaftID()), From: new(from)},
-		{Type: raftpb.MsgVote.Enum(), To: new(uint64(9)), From: new(from), Term: new(term + 5)},
+		{Type: raftpb.MsgHeartbeat.Enum(), To: new(uint64(9)), From: new(from), Term: new(term + 5)},
 		{Type: raftpb.MsgSnap.Enum(), To: new(follower.RaftID()), From: new(from), Term: new(term), Snapshot: broken},
 	} {
 		for _, n := range []*Node{leader, follower} {

@@ -9,6 +9,8 @@ import (
 	"testing/cryptotest"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
 	"weir/internal/vfs"
@@ -246,6 +248,36 @@ func TestSnapshotForAFollower(t *testing.T) {
 	w.nodes[away] = n
 	w.propose(producerIDs(2000))
 	w.agree(2000)
+}
+
+// A leader that does not know yet what was decided before it must not decide, and proposes nothing.
+func TestLeaderIsReadyWithItsFirstEntry(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, 1)
+	w, _ := cluster(t, 3, nil)
+	w.lose = func(m *raftpb.Message) bool { return m.GetType() == raftpb.MsgAppResp }
+	var leader *Node
+	for range 30 {
+		w.tick(1)
+		for _, n := range w.sorted() {
+			if n.Leadership().Leader == n.RaftID() {
+				leader = n
+			}
+		}
+	}
+	if leader == nil || leader.Leadership().Ready {
+		t.Fatalf("%+v", leader)
+	}
+	for _, e := range []Event{Propose{metadata.AppendEntry(nil, 0, []metadata.Record{producerIDs(1)})}, ChangeMembers{Learn: []uint64{4}}} {
+		if out := step(t, leader, e); !out.Dropped {
+			t.Errorf("%T is taken", e)
+		}
+	}
+	w.lose = nil
+	w.tick(2)
+	if !leader.Leadership().Ready {
+		t.Fatalf("%+v", leader.Leadership())
+	}
+	w.proposeAll(1000)
 }
 
 // The same events give the same run, messages and all.

@@ -36,10 +36,9 @@ type applied struct {
 	members  string // but for entries
 }
 
-// attestation is what a member said of its term and of its log.
+// attestation is what a member said of its term, and in that term of its vote and of its log.
 type attestation struct {
-	term uint64
-	end  uint64 // in that term
+	term, vote, end uint64
 }
 
 func newChecker(w *world) *checker {
@@ -61,21 +60,27 @@ func (c *checker) of(h *host) *attestation {
 // sent: a vote is given once, and what was said of term and log is on the disk.
 func (c *checker) sent(h *host, m *raftpb.Message) {
 	a := c.of(h)
-	switch m.GetType() {
-	case raftpb.MsgPreVote, raftpb.MsgPreVoteResp:
+	if m.GetType() == raftpb.MsgPreVote || m.GetType() == raftpb.MsgPreVoteResp {
 		return // of a term that may never be
-	case raftpb.MsgVote:
-		c.vote(ballot{m.GetFrom(), m.GetTerm()}, m.GetFrom())
-	case raftpb.MsgVoteResp:
-		if !m.GetReject() {
-			c.vote(ballot{m.GetFrom(), m.GetTerm()}, m.GetTo())
-		}
 	}
 	if m.GetTerm() > a.term {
 		*a = attestation{term: m.GetTerm()}
 	}
-	if m.GetType() == raftpb.MsgAppResp && !m.GetReject() && m.GetTerm() == a.term {
+	candidate := uint64(0)
+	switch {
+	case m.GetType() == raftpb.MsgVote:
+		candidate = m.GetFrom()
+	case m.GetType() == raftpb.MsgVoteResp && !m.GetReject():
+		candidate = m.GetTo()
+	case m.GetType() == raftpb.MsgAppResp && !m.GetReject() && m.GetTerm() == a.term:
 		a.end = max(a.end, m.GetIndex())
+	}
+	if candidate == 0 {
+		return
+	}
+	c.vote(ballot{m.GetFrom(), m.GetTerm()}, candidate)
+	if m.GetTerm() == a.term {
+		a.vote = candidate
 	}
 }
 
@@ -89,9 +94,8 @@ func (c *checker) vote(b ballot, candidate uint64) {
 // started: the disk has what was said, and the configuration that votes count by is one change behind the log at most.
 func (c *checker) started(h *host) {
 	a, s := c.of(h), h.node.storage
-	if s.state.Term < a.term || s.state.Term == a.term && s.last() < a.end {
-		c.w.failf("host %d starts in term %d with a log up to %d, and told others that it had term %d up to %d",
-			h.number, s.state.Term, s.last(), a.term, a.end)
+	if s.state.Term < a.term || s.state.Term == a.term && (s.last() < a.end || a.vote != 0 && s.state.Vote != a.vote) {
+		c.w.failf("host %d starts with %+v and a log up to %d, and told others %+v", h.number, s.state, s.last(), *a)
 	}
 	if term, err := s.Term(s.last()); err != nil && s.last() > 0 || term > s.state.Term {
 		c.w.failf("host %d starts in term %d with an entry of term %d (%v)", h.number, s.state.Term, term, err)
