@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -123,6 +124,27 @@ func (s *simulation) elect(rng *rand.Rand) bool {
 	return true
 }
 
+// trim deletes records of a partition, up to some offset that is committed.
+func (s *simulation) trim(rng *rand.Rand) bool {
+	n := s.nodes[rng.IntN(len(s.nodes))]
+	if n.proc == nil || n.host.paused || len(n.proc.parts) == 0 {
+		return false
+	}
+	o := n.proc.parts[rng.IntN(len(n.proc.parts))]
+	if o.partition.LeaderEpoch() == kafka.NoLeaderEpoch || kafka.IsInternalTopic(o.partition.TP().Topic) {
+		return false
+	}
+	start, hw := o.log.StartOffset(), o.log.HighWatermark()
+	offset := pick(rng, hw, start+rng.Int64N(hw-start+1))
+	s.check.partitions[o.id].trimmed = true
+	n.host.after(0, func() {
+		if _, err := o.partition.DeleteRecords(offset); err == nil {
+			s.w.tracef("n%d deletes what lies below %d of %v", n.id, offset, o.partition.TP())
+		}
+	})
+	return true
+}
+
 // spec finds a topic of the load by its name.
 func (s *simulation) spec(topic string) (t topicSpec, ok bool) {
 	i := slices.IndexFunc(s.c.topics, func(t topicSpec) bool { return t.name == topic })
@@ -163,7 +185,7 @@ func (s *simulation) topicConfig(img *metadata.Image, topic string) *replica.Top
 func logConfig(t topicSpec) log.Config {
 	c := log.DefaultConfig()
 	c.SegmentBytes, c.IndexIntervalBytes = t.segmentBytes, min(c.IndexIntervalBytes, t.segmentBytes/4)
-	c.RetentionMs, c.FileDeleteDelayMs = -1, 1000
+	c.RetentionMs, c.RetentionBytes, c.FileDeleteDelayMs = -1, cmp.Or(t.retention, -1), 1000
 	if t.flushEach {
 		c.FlushMessages = 1
 	}
@@ -173,7 +195,9 @@ func logConfig(t topicSpec) log.Config {
 // know begins the history of a partition, unless it is known.
 func (s *simulation) know(id partitionID, tp kafka.TopicPartition) {
 	if !s.check.knows(id) {
-		s.check.partition(id, tp, s.mayLose(tp.Topic), kafka.IsInternalTopic(tp.Topic))
+		h := s.check.partition(id, tp, s.mayLose(tp.Topic), kafka.IsInternalTopic(tp.Topic))
+		t, _ := s.spec(tp.Topic)
+		h.trimmed = t.retention > 0
 	}
 }
 

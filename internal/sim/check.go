@@ -66,6 +66,8 @@ type history struct {
 	// opaque records have no values of producers: a coordinator wrote them.
 	opaque bool
 	gone   bool // its topic was deleted
+	// trimmed says that records were deleted, or may have been.
+	trimmed bool
 
 	committed  []visible // by offset
 	newest     map[int]uint64
@@ -74,7 +76,7 @@ type history struct {
 	watermarks map[kafka.LeaderEpoch]int64
 }
 
-// visible is a record below a high watermark.
+// visible is a record below a high watermark; the zero value is one that was deleted before anybody saw it.
 type visible struct {
 	value uint64
 	batch uint64 // identifies the bytes of its batch
@@ -189,7 +191,7 @@ func (c *checker) visibleBatch(broker kafka.BrokerID, id partitionID, next int64
 		c.violate("corrupt", id, "the batch at offset %d of %v on broker %d: %v", next, h.id, broker, err)
 		return next + 1
 	}
-	if header.BaseOffset != next {
+	if header.BaseOffset > next || header.NextOffset() <= next { // a log may begin within a batch
 		c.violate("gap", id, "offset %d of %v on broker %d follows offset %d", header.BaseOffset, h.id, broker, next-1)
 	}
 	identity := batchIdentity(&header)
@@ -209,6 +211,14 @@ func (c *checker) visibleBatch(broker kafka.BrokerID, id partitionID, next int64
 	return header.NextOffset()
 }
 
+// deleted notes that what lies below an offset was deleted, whether or not it was seen.
+func (c *checker) deleted(id partitionID, start int64) {
+	h := c.partitions[id]
+	for h.end() < start {
+		h.committed = append(h.committed, visible{})
+	}
+}
+
 // batchIdentity tells batches apart: the checksum, which was checked, covers all but base offset and epoch.
 func batchIdentity(h *batch.Header) uint64 {
 	x := uint64(h.CRC)<<32 ^ uint64(h.Length)
@@ -222,7 +232,7 @@ func batchIdentity(h *batch.Header) uint64 {
 func (c *checker) visibleRecord(broker kafka.BrokerID, h *history, id partitionID, offset int64, v visible) {
 	switch end := h.end(); {
 	case offset < end:
-		if was := h.committed[offset]; was != v && !h.mayLose {
+		if was := h.committed[offset]; was != v && was != (visible{}) && !h.mayLose {
 			c.violate("changed", id, "offset %d of %v was %s, and on broker %d it is %s%s", offset, h.id, valueName(was.value), broker, valueName(v.value),
 				sameValue(was, v))
 		}
@@ -288,7 +298,7 @@ func (c *checker) ack(id partitionID, offset int64, first uint64, count int, ack
 			c.violate("early-ack", id, "%s was acknowledged at offset %d of %v, and %d is as far as any high watermark came", valueName(first), offset, h.id, h.end())
 			return
 		}
-		if got := h.committed[offset+i].value; got != first+uint64(i) {
+		if got := h.committed[offset+i].value; got != first+uint64(i) && got != 0 {
 			c.violate("lost-write", id, "%s was acknowledged at offset %d of %v, where %s is", valueName(first+uint64(i)), offset+i, h.id, valueName(got))
 			return
 		}
@@ -305,7 +315,9 @@ func (c *checker) consume(id partitionID, offset int64, b *batch.Header, value u
 		c.violate("uncommitted-read", id, "a consumer got %s at offset %d of %v, and %d is as far as any high watermark came", valueName(value), offset, h.id, h.end())
 		return
 	}
-	if was := h.committed[offset]; was.value != value || was.batch != batchIdentity(b) {
+	if was := h.committed[offset]; was == (visible{}) {
+		return
+	} else if was.value != value || was.batch != batchIdentity(b) {
 		c.violate("changed", id, "a consumer got %s at offset %d of %v, which was %s", valueName(value), offset, h.id, valueName(was.value))
 	}
 }

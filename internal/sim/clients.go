@@ -95,15 +95,15 @@ func (n *node) fetch(id partitionID, tp kafka.TopicPartition, epoch kafka.Leader
 	reply(fetchResult{code: kafka.CodeOf(err), err: err, epoch: r.LeaderEpoch, records: b})
 }
 
-// listLatest tells a consumer where a partition ends.
-func (n *node) listLatest(id partitionID, tp kafka.TopicPartition, epoch kafka.LeaderEpoch, reply func(listResult)) {
+// listOffset tells a consumer where a partition ends or begins.
+func (n *node) listOffset(timestamp int64, id partitionID, tp kafka.TopicPartition, epoch kafka.LeaderEpoch, reply func(listResult)) {
 	partition, code := n.proc.partition(id, tp)
 	if partition == nil {
 		reply(listResult{code: code})
 		return
 	}
 	served := partition.LeaderEpoch()
-	found, err := partition.ListOffset(replica.TimestampLatest, replica.ReadUncommitted, epoch)
+	found, err := partition.ListOffset(timestamp, replica.ReadUncommitted, epoch)
 	reply(listResult{code: kafka.CodeOf(err), err: err, epoch: served, offset: found.Offset})
 }
 

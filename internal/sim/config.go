@@ -44,8 +44,9 @@ type topicSpec struct {
 	rf           int16
 	minISR       int
 	segmentBytes int32
-	unclean      bool // unclean.leader.election.enable
-	flushEach    bool // flush.messages=1
+	retention    int64 // retention.bytes
+	unclean      bool  // unclean.leader.election.enable
+	flushEach    bool  // flush.messages=1
 }
 
 // faultSet says which kinds of faults happen.
@@ -68,12 +69,13 @@ const (
 	faultDisk                // full, or failing
 	faultTopics              // topics are deleted and made anew, and get more partitions
 	faultElect               // elections by hand
+	faultTrim                // records are deleted
 	allFaults       faultSet = 1<<iota - 1
 )
 
 var faultNames = []string{
 	"kill", "power", "power-all", "wipe", "pause", "restart", "isolate", "split", "ring", "bridge", "one-way", "controller", "slow", "disk",
-	"topics", "elect",
+	"topics", "elect", "trim",
 }
 
 func (s faultSet) String() string {
@@ -138,7 +140,7 @@ func drawNetwork(rng *rand.Rand) netConfig {
 func drawTopic(rng *rand.Rand, name string) topicSpec {
 	t := topicSpec{
 		name: name, partitions: 1 + rng.Int32N(3), rf: pick[int16](rng, 1, 2, 3, 3, 3, 3),
-		segmentBytes: pick[int32](rng, 2000, 10_000, 1<<20), unclean: chance(rng, 0.06), flushEach: chance(rng, 0.1),
+		segmentBytes: pick[int32](rng, 2000, 10_000, 1<<20), retention: pick[int64](rng, -1, -1, -1, 20_000), unclean: chance(rng, 0.06), flushEach: chance(rng, 0.1),
 	}
 	t.minISR = 1 + rng.IntN(int(t.rf))
 	if t.rf == 3 && chance(rng, 0.6) {

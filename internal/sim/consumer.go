@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"weir/broker/replica"
 	"weir/internal/kafka"
 	"weir/protocol/batch"
 )
@@ -21,6 +22,7 @@ type position struct {
 	offset int64
 	epoch  kafka.LeaderEpoch // of the newest leader that it was served by
 	busy   bool
+	lost   bool // its offset was out of range: it asks where the partition begins
 }
 
 // fetchResult is the answer to a fetch for one partition.
@@ -31,7 +33,7 @@ type fetchResult struct {
 	records []byte
 }
 
-// listResult is the answer to a ListOffsets request for the end.
+// listResult is the answer to a ListOffsets request.
 type listResult struct {
 	code   kafka.Code
 	err    error
@@ -73,9 +75,13 @@ func (c *consumer) tick() {
 		return
 	}
 	p.busy = true
-	if c.rng.IntN(10) == 0 {
-		call(c.s.net, c.host.id, n.host.id, callTimeout, func(reply func(listResult)) { n.listLatest(id, tp, epoch, reply) },
-			func(r listResult, err error) { c.listed(p, r, err) })
+	if c.rng.IntN(10) == 0 || p.lost {
+		timestamp := replica.TimestampLatest
+		if p.lost {
+			timestamp = replica.TimestampEarliest
+		}
+		call(c.s.net, c.host.id, n.host.id, callTimeout, func(reply func(listResult)) { n.listOffset(timestamp, id, tp, epoch, reply) },
+			func(r listResult, err error) { c.listed(p, timestamp, r, err) })
 		return
 	}
 	offset := p.offset
@@ -92,7 +98,7 @@ func (c *consumer) fetched(p *position, r fetchResult, err error) {
 		p.epoch = r.epoch
 		c.read(p, r.records)
 	case r.code == kafka.OffsetOutOfRange:
-		c.s.check.outOfRange(p.id, p.offset)
+		p.lost = true
 	default:
 		c.failed("fetch", p, r.code, r.err)
 	}
@@ -123,11 +129,17 @@ func (c *consumer) read(p *position, records []byte) {
 	c.s.w.mix(uint64(p.offset))
 }
 
-func (c *consumer) listed(p *position, r listResult, err error) {
+func (c *consumer) listed(p *position, timestamp int64, r listResult, err error) {
 	p.busy = false
 	switch {
 	case err != nil:
 		c.refresh()
+	case r.code == kafka.None && timestamp == replica.TimestampEarliest:
+		p.epoch, p.lost = r.epoch, false
+		if r.offset <= p.offset { // not deleted: so the end was before it
+			c.s.check.outOfRange(p.id, p.offset)
+		}
+		p.offset = r.offset
 	case r.code == kafka.None:
 		p.epoch = r.epoch
 		c.s.check.listLatest(p.id, r.epoch, r.offset)

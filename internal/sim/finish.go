@@ -132,16 +132,17 @@ func (s *simulation) finish() {
 	for t := range s.newest.Topics.All() {
 		for i := range t.Partitions {
 			id := partitionID{TopicID: t.ID, Partition: int32(i)}
-			var first []uint64
+			var first []storedBatch
 			for j, broker := range t.Partitions[i].Replicas {
 				o := s.observed(broker, t.ID, int32(i))
 				if o == nil {
 					continue // which unsettled has told
 				}
+				s.countEpochs(o.log)
 				batches := s.finalReplica(broker, id, o.log)
 				if j == 0 {
 					first = batches
-				} else if !slices.Equal(first, batches) {
+				} else if !sameBatches(first, batches) {
 					s.check.violate("replicas-differ", id, "%s-%d differs on brokers %d and %d", t.Name, i, t.Partitions[i].Replicas[0], broker)
 				}
 			}
@@ -149,9 +150,51 @@ func (s *simulation) finish() {
 	}
 }
 
+// storedBatch is a batch of a replica.
+type storedBatch struct {
+	baseOffset int64
+	identity   uint64
+}
+
+// sameBatches reports whether two replicas have the same batches, from where both of them begin.
+func sameBatches(a, b []storedBatch) bool {
+	begin := int64(0)
+	for _, batches := range [][]storedBatch{a, b} {
+		if len(batches) > 0 {
+			begin = max(begin, batches[0].baseOffset)
+		}
+	}
+	from := func(batches []storedBatch) []storedBatch {
+		i := slices.IndexFunc(batches, func(one storedBatch) bool { return one.baseOffset >= begin })
+		return batches[max(i, 0):]
+	}
+	return slices.Equal(from(a), from(b))
+}
+
+// countEpochs counts what the leader epochs of a log show: epochs without records, and epochs that it never had.
+func (s *simulation) countEpochs(l *log.Log) {
+	if l.SegmentCount() > 1 {
+		s.rare.count(rareSegmentsRolled)
+	}
+	if l.StartOffset() > 0 {
+		s.rare.count(rareSegmentsDeleted)
+	}
+	before := int64(-1)
+	for e := kafka.LeaderEpoch(0); e <= l.LatestEpoch(); e++ {
+		switch known, end := l.EndOffsetForEpoch(e); {
+		case known != e:
+			s.rare.count(rareSkippedEpoch)
+		case end == before:
+			s.rare.count(rareEmptyEpoch)
+		default:
+			before = end
+		}
+	}
+}
+
 // finalReplica checks that a replica has what was ever visible, and that its leader epochs are those of its batches. It
 // returns what tells its batches apart.
-func (s *simulation) finalReplica(broker kafka.BrokerID, id partitionID, l *log.Log) (batches []uint64) {
+func (s *simulation) finalReplica(broker kafka.BrokerID, id partitionID, l *log.Log) (batches []storedBatch) {
 	h := s.check.partitions[id]
 	if l.EndOffset() < h.end() && !h.mayLose {
 		s.check.violate("lost-write", id, "%v on broker %d ends at %d in the end; %d was visible", h.id, broker, l.EndOffset(), h.end())
@@ -173,10 +216,12 @@ func (s *simulation) finalReplica(broker kafka.BrokerID, id partitionID, l *log.
 				return batches
 			}
 			header, _ := batch.ParseHeader(one) // whole, or Batches would have said so
-			if e := l.EpochForOffset(header.BaseOffset); e != kafka.LeaderEpoch(header.LeaderEpoch) {
-				s.check.violate("epoch-cache", id, "offset %d of %v on broker %d was appended in epoch %d, and the epochs say %d", header.BaseOffset, h.id, broker, header.LeaderEpoch, e)
+			// Where the start was moved and a crash moved it back, the epochs of what is there again are gone.
+			e := l.EpochForOffset(header.LastOffset())
+			if e != kafka.LeaderEpoch(header.LeaderEpoch) && !(e == kafka.NoLeaderEpoch && h.trimmed) {
+				s.check.violate("epoch-cache", id, "offset %d of %v on broker %d was appended in epoch %d, and the epochs say %d", header.LastOffset(), h.id, broker, header.LeaderEpoch, e)
 			}
-			batches = append(batches, batchIdentity(&header))
+			batches = append(batches, storedBatch{header.BaseOffset, batchIdentity(&header)})
 			offset = s.check.visibleBatch(broker, id, offset, one)
 		}
 	}

@@ -99,6 +99,8 @@ func (s *simulation) act(a action) {
 		did = s.breakDisk(n, rng, a.length)
 	case faultTopics:
 		did = s.changeTopics(rng)
+	case faultTrim:
+		did = s.trim(rng)
 	case faultElect:
 		did = s.elect(rng)
 	}

@@ -25,6 +25,7 @@ type node struct {
 	disks   int // it has had; a new one has other directory ids
 	joined  int // the last of them that the cluster knows
 	boots   int
+	ends    map[partitionID]int64 // of the logs before the power went
 	skew    time.Duration
 	dirs    []string
 	broken  []vfs.Fault // of the disk, until it is healed
@@ -118,6 +119,12 @@ func (n *node) open() {
 	}
 	n.proc = p
 	n.host.listen()
+	for _, l := range p.store.Logs() {
+		if end, known := n.ends[partitionID{TopicID: l.TopicID(), Partition: l.TP().Partition}]; known && l.EndOffset() < end {
+			n.s.rare.count(rareLostRecords)
+		}
+	}
+	n.ends = nil
 	n.s.w.tracef("n%d starts, boot %s, incarnation %v", n.id, n.bootID(), n.incarnation)
 	n.host.do(n.host.life, func() {})
 }
@@ -155,6 +162,12 @@ func (n *node) fail(err error) {
 // powerCut takes the machine's power, and what the loss says of what was not synced. lost says that records may be among that
 // which were acknowledged.
 func (n *node) powerCut(loss vfs.Loss, lost bool) {
+	n.ends = map[partitionID]int64{}
+	if n.proc != nil {
+		for _, o := range n.proc.parts {
+			n.ends[o.id] = o.log.EndOffset()
+		}
+	}
 	n.end(false)
 	n.disk = n.disk.Crash(loss)
 	n.boots++

@@ -71,6 +71,10 @@ func (p *process) truncated(o *observed, end int64) {
 
 // show gives the checker what has become visible.
 func (p *process) show(o *observed, hw int64) {
+	if start := o.log.StartOffset(); o.verified < start {
+		p.s.check.deleted(o.id, start)
+		o.verified = start
+	}
 	for o.verified < hw {
 		records, err := o.log.Read(log.ReadRequest{Offset: o.verified, MaxBytes: 1 << 20, EndOffset: hw, AtLeastOne: true})
 		if err != nil {

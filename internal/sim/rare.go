@@ -35,13 +35,13 @@ const (
 	rareControlledShutdown
 	rareControllerMoved
 	rareSnapshotInstalled
-	rareStaleDecision
 	rareDuplicateSequence
 	rareOffsetNotAvailable
 	rareTopicRecreated
 
 	rareGroupMoved
 	rareSegmentsRolled
+	rareSegmentsDeleted
 	rarities
 )
 
@@ -72,12 +72,12 @@ var rareNames = [rarities]string{
 	rareControlledShutdown: "a broker ended a controlled shutdown",
 	rareControllerMoved:    "the active controller changed",
 	rareSnapshotInstalled:  "a node took the leader's snapshot of the metadata",
-	rareStaleDecision:      "a decision was skipped, as made on an older image",
 	rareDuplicateSequence:  "a batch was sent again that was there already",
 	rareOffsetNotAvailable: "a new leader did not tell its end yet (KIP-207)",
 	rareTopicRecreated:     "a topic was deleted and created anew",
 	rareGroupMoved:         "a group's coordinator moved, and had offsets to load",
 	rareSegmentsRolled:     "a log had several segments",
+	rareSegmentsDeleted:    "a log began above offset 0",
 }
 
 // Rare counts how often runs took each path.
