@@ -168,8 +168,8 @@ func (a *assignments) tell(cmd controller.AssignReplicasToDirs) bool {
 
 // close ends it, and returns when its work has ended.
 func (a *assignments) close() {
-	a.cancel()
-	a.mu.Lock() // no work begins after this
+	a.mu.Lock()
+	a.cancel() // no work begins after this
 	a.mu.Unlock()
 	a.mu.work.Wait()
 }

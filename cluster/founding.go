@@ -71,38 +71,38 @@ func DecideFounding(self Hello, heard map[string]*Hello) (Founding, error) {
 }
 
 // follow is what to do about a cluster that there is.
-func (self Hello) follow(h *Hello) Founding {
-	for _, m := range h.Founders {
-		if m.RaftID == self.Member.RaftID {
-			return Founding{ClusterID: h.ClusterID, Founders: h.Founders}
+func (h Hello) follow(other *Hello) Founding {
+	for _, m := range other.Founders {
+		if m.RaftID == h.Member.RaftID {
+			return Founding{ClusterID: other.ClusterID, Founders: other.Founders}
 		}
 	}
-	contacts := []metadata.QuorumMember{h.Member}
-	for _, m := range h.Founders {
-		if m.RaftID != h.Member.RaftID {
+	contacts := []metadata.QuorumMember{other.Member}
+	for _, m := range other.Founders {
+		if m.RaftID != other.Member.RaftID {
 			contacts = append(contacts, m)
 		}
 	}
-	return Founding{ClusterID: h.ClusterID, Join: contacts}
+	return Founding{ClusterID: other.ClusterID, Join: contacts}
 }
 
 // agrees checks that another node without a cluster wants to found the same one.
-func (self Hello) agrees(h *Hello, address string) error {
+func (h Hello) agrees(other *Hello, address string) error {
 	switch {
-	case !h.Controller:
+	case !other.Controller:
 		return kafka.Errorf(kafka.InvalidConfig, "node %d at %s is among the voters %s, and its process.roles is broker alone",
-			h.Member.Node, address, strings.Join(self.Voters, ","))
-	case !slices.Equal(h.Voters, self.Voters):
+			other.Member.Node, address, strings.Join(h.Voters, ","))
+	case !slices.Equal(other.Voters, h.Voters):
 		return kafka.Errorf(kafka.InvalidConfig, "the nodes that found a cluster must all name the same voters: node %d at %s names %s, and this node %d names %s",
-			h.Member.Node, address, strings.Join(h.Voters, ","), self.Member.Node, strings.Join(self.Voters, ","))
-	case h.Member.Node == self.Member.Node && h.Member.Directory != self.Member.Directory:
-		return kafka.Errorf(kafka.InvalidConfig, "the node at %s has the id %d, as this node has; every node needs a node.id of its own", address, h.Member.Node)
+			other.Member.Node, address, strings.Join(other.Voters, ","), h.Member.Node, strings.Join(h.Voters, ","))
+	case other.Member.Node == h.Member.Node && other.Member.Directory != h.Member.Directory:
+		return kafka.Errorf(kafka.InvalidConfig, "the node at %s has the id %d, as this node has; every node needs a node.id of its own", address, other.Member.Node)
 	}
 	return nil
 }
 
 // foundWith decides when nobody that answered belongs to a cluster.
-func (self Hello) foundWith(members []metadata.QuorumMember, missing []string, clusterID string) (Founding, error) {
+func (h Hello) foundWith(members []metadata.QuorumMember, missing []string, clusterID string) (Founding, error) {
 	slices.SortFunc(members, func(a, b metadata.QuorumMember) int { return int(a.Node) - int(b.Node) })
 	for i := 1; i < len(members); i++ {
 		if members[i-1].Node == members[i].Node {
@@ -110,13 +110,13 @@ func (self Hello) foundWith(members []metadata.QuorumMember, missing []string, c
 				address(members[i-1]), address(members[i]), members[i].Node)
 		}
 	}
-	named := slices.ContainsFunc(members, func(m metadata.QuorumMember) bool { return m.RaftID == self.Member.RaftID })
+	named := slices.ContainsFunc(members, func(m metadata.QuorumMember) bool { return m.RaftID == h.Member.RaftID })
 	switch {
 	case len(missing) > 0:
 		return Founding{Wait: "for an answer from " + strings.Join(missing, ", ")}, nil
 	case !named:
-		return Founding{Wait: "for " + strings.Join(self.Voters, ", ") + " to found the cluster"}, nil
-	case members[0].RaftID != self.Member.RaftID:
+		return Founding{Wait: "for " + strings.Join(h.Voters, ", ") + " to found the cluster"}, nil
+	case members[0].RaftID != h.Member.RaftID:
 		return Founding{Wait: fmt.Sprintf("for node %d at %s to found the cluster", members[0].Node, address(members[0]))}, nil
 	}
 	return Founding{ClusterID: clusterID, Founders: members}, nil

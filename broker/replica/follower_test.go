@@ -217,11 +217,10 @@ func TestKAFKA14704TruncationComesBeforeTheHighWatermark(t *testing.T) {
 	c.node(2).produce(1, 1, 1) // the high watermark is 4: these are committed
 	c.heal()
 	c.applyAll()
-	follower := c.node(1).log()
 	// The leader of its own alone in sync, it had a high watermark of 3; a follower that restarts has an older one.
 	c.node(1).restart(c.node(1).disk.Kill())
 	c.node(1).apply()
-	follower = c.node(1).log()
+	follower := c.node(1).log()
 	committed, _ := c.node(2).content(0)
 	for range 10 {
 		c.answerAll()
