@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/broker/handler"
 	"weir/broker/replica"
+	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/coordinator"
 	"weir/coordinator/group"
@@ -19,8 +19,8 @@ import (
 // controller. So sums over all brokers are right.
 type Stats struct {
 	Self       kafka.BrokerID
-	Controller *ControllerStats // nil where this broker is not the active controller
-	Quorum     handler.QuorumStatus
+	Controller *ControllerStats               // nil where this broker is not the active controller
+	Quorum     controller.DescribeQuorumReply // as far as this broker knows
 
 	Partitions []PartitionStats // those that this broker tells of, in the order of topics' names
 	Logs       []LogStats       // its replicas, in the same order
@@ -100,7 +100,7 @@ func (b *Broker) Ready() bool {
 // partitions; groups are told as far as what they did is committed. It may be called from Open on, at any time, by anybody.
 func (b *Broker) Stats() *Stats {
 	img := b.node.Image()
-	s := &Stats{Self: b.Config.NodeID, Quorum: b.quorumStatus()}
+	s := &Stats{Self: b.Config.NodeID, Quorum: b.node.DescribeQuorum()}
 	var c *ControllerStats
 	if s.Quorum.Leader == s.Self {
 		c = controllerStats(img)

@@ -124,7 +124,7 @@ func (c *control) decide() {
 	n := 0
 	for ; n < len(c.active.queue) && len(records) < maxEntryRecords; n++ {
 		s := c.active.queue[n]
-		decided, reply, err := controller.Decide(&c.o.Settings, img, c.active.leases, c.now, s.command())
+		decided, reply, err := c.decision(img, s.command())
 		if err == nil && len(decided) > 0 {
 			var next *metadata.Image
 			if next, _, err = img.With(decided); err == nil {

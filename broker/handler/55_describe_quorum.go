@@ -3,6 +3,7 @@ package handler
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
 )
@@ -10,26 +11,11 @@ import (
 // DescribeQuorum: v0–2 (KIP-595)
 //   - v1: times of followers (KIP-836). v2: directory ids, where voters are reached, error texts (KIP-853).
 //
-// There is one log to ask for, __cluster_metadata-0, and only its leader answers. A request that names anything else, or
-// more, has UNKNOWN_TOPIC_OR_PARTITION at each of its partitions.
+// There is one log to ask for, __cluster_metadata-0, and whoever leads it answers, wherever the client asks. A request that names
+// anything else, or more, has UNKNOWN_TOPIC_OR_PARTITION at each of its partitions.
 //
 // Raft's own protocol does not say when a follower asked last or had all that there was: these times are unknown (-1) but
 // for the leader. A voter is said to be reached where this client would reach that broker.
-
-// QuorumStatus is where the metadata log's Raft stands, as far as this node knows.
-type QuorumStatus struct {
-	Leader           kafka.BrokerID // NoBroker where it is unknown
-	LeaderEpoch      kafka.LeaderEpoch
-	HighWatermark    int64 // exclusive
-	Voters, Learners []QuorumReplica
-}
-
-// QuorumReplica is one node's copy of the metadata log.
-type QuorumReplica struct {
-	Node         kafka.BrokerID
-	Directory    kafka.DirectoryID
-	LogEndOffset int64 // exclusive; -1 where it is unknown
-}
 
 func (h *Handlers) describeQuorum(r *Request, req *kmsg.DescribeQuorumRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
@@ -40,16 +26,18 @@ func (h *Handlers) describeQuorum(r *Request, req *kmsg.DescribeQuorumRequest) R
 		}
 		return Now(resp)
 	}
-	status := h.Quorum()
+	reply, err := h.submit(r, ownTimeoutMs, controller.DescribeQuorum{})
+	if err != nil {
+		resp.ErrorCode, resp.ErrorMessage = h.code(r, err), messageOf(err)
+		return Now(resp)
+	}
+	quorum := reply.(controller.DescribeQuorumReply)
 	row := kmsg.NewDescribeQuorumResponseTopicPartition()
 	row.ErrorMessage = new("")
-	if status.Leader != h.Self {
-		row.ErrorCode, row.ErrorMessage = int16(kafka.NotLeaderOrFollower), new("For requests intended only for the leader, this error indicates that the broker is not the current leader. For requests intended for any replica, this error indicates that the broker is not a replica of the topic partition.")
-	} else {
-		row.LeaderID, row.LeaderEpoch, row.HighWatermark = int32(status.Leader), int32(status.LeaderEpoch), status.HighWatermark
-		row.CurrentVoters, row.Observers = h.quorumReplicas(status.Voters), h.quorumReplicas(status.Learners)
-		resp.Nodes = quorumNodes(h.Image(), status.Voters, r.Conn.Listener)
-	}
+	row.LeaderID, row.LeaderEpoch, row.HighWatermark = int32(quorum.Leader), int32(quorum.LeaderEpoch), quorum.HighWatermark
+	now := h.Clock.Now().UnixMilli()
+	row.CurrentVoters, row.Observers = quorumReplicas(quorum.Voters, quorum.Leader, now), quorumReplicas(quorum.Learners, quorum.Leader, now)
+	resp.Nodes = quorumNodes(h.Image(), quorum.Voters, r.Conn.Listener)
 	resp.Topics = []kmsg.DescribeQuorumResponseTopic{{Topic: kafka.ClusterMetadataTopic, Partitions: []kmsg.DescribeQuorumResponseTopicPartition{row}}}
 	return Now(resp)
 }
@@ -69,20 +57,19 @@ func unknownQuorum(t *kmsg.DescribeQuorumRequestTopic) kmsg.DescribeQuorumRespon
 	return out
 }
 
-func (h *Handlers) quorumReplicas(replicas []QuorumReplica) (rows []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
+func quorumReplicas(replicas []controller.QuorumReplica, leader kafka.BrokerID, nowMs int64) (rows []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
 	for _, q := range replicas {
 		row := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 		row.ReplicaID, row.ReplicaDirectoryID, row.LogEndOffset = int32(q.Node), q.Directory, q.LogEndOffset
-		if q.Node == h.Self { // the leader has always just asked itself
-			now := h.Clock.Now().UnixMilli()
-			row.LastFetchTimestamp, row.LastCaughtUpTimestamp = now, now
+		if q.Node == leader { // which has always just asked itself
+			row.LastFetchTimestamp, row.LastCaughtUpTimestamp = nowMs, nowMs
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-func quorumNodes(img *metadata.Image, voters []QuorumReplica, listener string) (nodes []kmsg.DescribeQuorumResponseNode) {
+func quorumNodes(img *metadata.Image, voters []controller.QuorumReplica, listener string) (nodes []kmsg.DescribeQuorumResponseNode) {
 	for _, v := range voters {
 		if e, ok := endpoint(img, v.Node, listener); ok {
 			nodes = append(nodes, kmsg.DescribeQuorumResponseNode{NodeID: int32(v.Node),

@@ -47,7 +47,7 @@ type fixture struct {
 	node     *cluster.Node
 	clock    *clock.Manual
 	handlers *Handlers
-	quorum   QuorumStatus // what the handlers are told
+	quorum   controller.DescribeQuorumReply // what the handlers are told
 	groups   testGroups
 	stopping chan struct{}
 }
@@ -67,9 +67,19 @@ func newFixture(t testing.TB, overrides ...string) *fixture {
 			return testTopicConfig(settings, img, topic)
 		}})
 	f.startNode(settings, replicas)
-	f.handlers = New(Options{Self: self, Image: f.node.Image, Controller: f.node, Quorum: func() QuorumStatus { return f.quorum }, Replicas: replicas, Directories: testDirectories{f.store},
+	f.handlers = New(Options{Self: self, Image: f.node.Image, Controller: describing{f}, Replicas: replicas, Directories: testDirectories{f.store},
 		Groups: &f.groups, Config: settings, Clock: f.clock, Stopping: f.stopping, Logger: slog.New(slog.DiscardHandler)})
 	return f
+}
+
+// describing is the fixture's node, but for what the fixture says of the quorum.
+type describing struct{ f *fixture }
+
+func (d describing) Submit(ctx context.Context, cmd controller.Command) (controller.Reply, error) {
+	if _, asks := cmd.(controller.DescribeQuorum); asks {
+		return d.f.quorum, nil
+	}
+	return d.f.node.Submit(ctx, cmd)
 }
 
 func (f *fixture) openStore(settings *config.Server) {

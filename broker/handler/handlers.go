@@ -40,7 +40,6 @@ type Options struct {
 	Self        kafka.BrokerID
 	Image       func() *metadata.Image
 	Controller  Controller
-	Quorum      func() QuorumStatus
 	Replicas    *replica.Manager
 	Directories Directories
 	Groups      Groups

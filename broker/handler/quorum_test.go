@@ -3,9 +3,11 @@ package handler
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
 )
@@ -24,44 +26,47 @@ func TestDescribeQuorum(t *testing.T) {
 	f := newFixture(t)
 	f.addBroker(2, metadata.Endpoint{Name: listener, Host: "two.test", Port: 9093})
 	f.addBroker(3, metadata.Endpoint{Name: "OTHER", Host: "three.test", Port: 9094})
-	f.quorum = QuorumStatus{Leader: self, LeaderEpoch: 4, HighWatermark: 20,
-		Voters:   []QuorumReplica{{Node: self, Directory: kafka.UUID{1}, LogEndOffset: 21}, {Node: 2, Directory: kafka.UUID{2}, LogEndOffset: 19}},
-		Learners: []QuorumReplica{{Node: 3, Directory: kafka.UUID{3}, LogEndOffset: -1}}}
+	f.quorum = controller.DescribeQuorumReply{Leader: 2, LeaderEpoch: 4, HighWatermark: 20,
+		Voters:   []controller.QuorumReplica{{Node: self, Directory: kafka.UUID{1}, LogEndOffset: 19}, {Node: 2, Directory: kafka.UUID{2}, LogEndOffset: 21}},
+		Learners: []controller.QuorumReplica{{Node: 3, Directory: kafka.UUID{3}, LogEndOffset: -1}}}
 	c := f.client()
 	now := f.clock.Now().UnixMilli()
 	for version := int16(0); version <= 2; version++ {
 		resp := c.call(version, quorumRequest(kafka.ClusterMetadataTopic, 0)).(*kmsg.DescribeQuorumResponse)
 		row := resp.Topics[0].Partitions[0]
-		if resp.ErrorCode != 0 || resp.Topics[0].Topic != kafka.ClusterMetadataTopic || row.LeaderID != 1 || row.LeaderEpoch != 4 || row.HighWatermark != 20 {
+		if resp.ErrorCode != 0 || resp.Topics[0].Topic != kafka.ClusterMetadataTopic || row.LeaderID != 2 || row.LeaderEpoch != 4 || row.HighWatermark != 20 {
 			t.Fatalf("v%d: %+v", version, resp)
 		}
-		if len(row.CurrentVoters) != 2 || len(row.Observers) != 1 || row.CurrentVoters[1].LogEndOffset != 19 || row.Observers[0].ReplicaID != 3 {
+		if len(row.CurrentVoters) != 2 || len(row.Observers) != 1 || row.CurrentVoters[0].LogEndOffset != 19 || row.Observers[0].ReplicaID != 3 {
 			t.Fatalf("v%d: %+v", version, row)
 		}
-		leader, follower := row.CurrentVoters[0], row.CurrentVoters[1]
+		follower, leader := row.CurrentVoters[0], row.CurrentVoters[1]
 		if version >= 1 && (leader.LastFetchTimestamp != now || leader.LastCaughtUpTimestamp != now || follower.LastFetchTimestamp != -1 || follower.LastCaughtUpTimestamp != -1) {
 			t.Errorf("v%d: times %+v, %+v", version, leader, follower)
 		}
 		if version < 2 {
 			continue
 		}
-		if follower.ReplicaDirectoryID != (kafka.UUID{2}) || resp.ErrorMessage == nil || row.ErrorMessage == nil {
+		if leader.ReplicaDirectoryID != (kafka.UUID{2}) || resp.ErrorMessage == nil || row.ErrorMessage == nil {
 			t.Errorf("v2: %+v", resp)
 		}
 		if len(resp.Nodes) != 2 || resp.Nodes[1].Listeners[0].Host != "two.test" || resp.Nodes[1].Listeners[0].Port != 9093 || resp.Nodes[1].Listeners[0].Name != listener {
 			t.Errorf("v2: nodes %+v", resp.Nodes)
 		}
 	}
-	f.quorum.Leader = 2
-	row := c.call(2, quorumRequest(kafka.ClusterMetadataTopic, 0)).(*kmsg.DescribeQuorumResponse).Topics[0].Partitions[0]
-	if kafka.Code(row.ErrorCode) != kafka.NotLeaderOrFollower || row.CurrentVoters != nil {
-		t.Errorf("without leading: %+v", row)
+	f.handlers.Controller = silentController{}
+	patient := f.client()
+	replies := patient.later(2, quorumRequest(kafka.ClusterMetadataTopic, 0))
+	<-patient.waits
+	f.clock.Advance(ownTimeoutMs * time.Millisecond)
+	resp := answer(t, 2, quorumRequest(kafka.ClusterMetadataTopic, 0), <-replies).(*kmsg.DescribeQuorumResponse)
+	if kafka.Code(resp.ErrorCode) != kafka.RequestTimedOut || len(resp.Topics) != 0 {
+		t.Errorf("while nobody leads: %+v", resp)
 	}
 }
 
 func TestDescribeQuorumKnowsOneLogOnly(t *testing.T) {
 	f := newFixture(t)
-	f.quorum = QuorumStatus{Leader: self}
 	two := quorumRequest(kafka.ClusterMetadataTopic, 0)
 	two.Topics = append(two.Topics, two.Topics[0])
 	for name, req := range map[string]*kmsg.DescribeQuorumRequest{

@@ -189,6 +189,25 @@ type RegisterMember struct {
 // RegisterMemberReply has nothing to say.
 type RegisterMemberReply struct{}
 
+// DescribeQuorum asks how far the members of the quorum have come. It changes nothing, and is no matter of the image: whoever
+// steps Raft answers it (cluster.Node).
+type DescribeQuorum struct{}
+
+// DescribeQuorumReply is where the metadata log stands, as far as the node knows that answers.
+type DescribeQuorumReply struct {
+	Leader           kafka.BrokerID // NoBroker where it is unknown
+	LeaderEpoch      kafka.LeaderEpoch
+	HighWatermark    int64 // exclusive
+	Voters, Learners []QuorumReplica
+}
+
+// QuorumReplica is one node's copy of the metadata log.
+type QuorumReplica struct {
+	Node         kafka.BrokerID
+	Directory    kafka.DirectoryID
+	LogEndOffset int64 // exclusive; -1 where it is unknown
+}
+
 // CreateTopics creates topics. Results come in Kafka's order: that of the request, then names that it refuses outright.
 type CreateTopics struct {
 	Topics       []NewTopic
@@ -347,6 +366,7 @@ func (BalanceLeaders) command()          {}
 func (RaiseInternalTopics) command()     {}
 func (AssignReplicasToDirs) command()    {}
 func (RegisterMember) command()          {}
+func (DescribeQuorum) command()          {}
 func (RegisterBroker) command()          {}
 func (BrokerHeartbeat) command()         {}
 func (CreateTopics) command()            {}
@@ -364,6 +384,7 @@ func (BalanceLeadersReply) reply()       {}
 func (RaiseInternalTopicsReply) reply()  {}
 func (AssignReplicasToDirsReply) reply() {}
 func (RegisterMemberReply) reply()       {}
+func (DescribeQuorumReply) reply()       {}
 func (RegisterBrokerReply) reply()       {}
 func (BrokerHeartbeatReply) reply()      {}
 func (CreateTopicsReply) reply()         {}

@@ -53,6 +53,8 @@ func Decide(s *Settings, img *metadata.Image, leases Leases, now time.Time, cmd 
 		reply, err = d.assignReplicasToDirs(c)
 	case RegisterMember:
 		reply, err = d.registerMember(c)
+	case DescribeQuorum:
+		err = kafka.Errorf(kafka.InvalidRequest, "The image does not tell of the quorum.")
 	case RaiseInternalTopics:
 		reply = d.raiseInternalTopics()
 	case CreateTopics:
