@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,25 +57,27 @@ func inspect(o *Options) (d disk, err error) {
 		return refuse("term and vote cannot be read", err)
 	}
 	var z zero
-	clusterID := ""
+	image := metadata.Empty()
 	if d.snap != nil {
-		clusterID = d.snap.image.ClusterID
+		image = d.snap.image
 	} else if !d.waits() {
 		if z, err = readZero(o.FS, o.Dir); err != nil && !(z.unfinished && (d.state == nil || d.unfounded())) {
 			return refuse("its first entry cannot be read", err)
 		}
-		clusterID = z.clusterID
+		image = cmp.Or(z.image, image)
 	}
-	d.begun = clusterID != ""
+	d.begun = image.ClusterID != ""
 	switch {
 	case d.state == nil && d.begun && !z.unfinished:
 		return refuse("term and vote are gone (raft-state)", nil)
 	case d.state == nil:
 		d.begun = false // a crash came before the end of the founding; there is nothing yet that could be lost
-	case d.begun && clusterID != o.ClusterID:
-		return refuse(fmt.Sprintf("it belongs to cluster %s, and this node to cluster %s", clusterID, o.ClusterID), nil)
+	case d.begun && image.ClusterID != o.ClusterID:
+		return refuse(fmt.Sprintf("it belongs to cluster %s, and this node to cluster %s", image.ClusterID, o.ClusterID), nil)
 	case !d.begun && !d.waits() && !d.unfounded():
 		return refuse(fmt.Sprintf("it is empty, and this node has had it up to term %d (raft-state)", d.state.Term), nil)
+	case !d.unfounded() && !o.owns(d.state.RaftID, image):
+		return refuse(fmt.Sprintf("it is that of raft id %016x, which is not this directory's, %s", d.state.RaftID, o.Self.Directory), nil)
 	}
 	d.member, err = readMember(o.FS, o.Dir)
 	if err != nil && !d.begun {
@@ -86,9 +89,15 @@ func inspect(o *Options) (d disk, err error) {
 	return d, nil
 }
 
+// owns reports whether a Raft id is this directory's. Older versions drew the ids: then the log says whose it is.
+func (o *Options) owns(id uint64, image *metadata.Image) bool {
+	m, ok := image.Quorum.ByRaftID(id)
+	return id == o.Self.RaftID || ok && m.Directory == o.Self.Directory
+}
+
 // zero is offset 0, as far as the file alone tells.
 type zero struct {
-	clusterID string // empty: there is none, or only the torn beginning of one
+	image *metadata.Image // nil: there is none, or only the torn beginning of one
 	// unfinished: nothing can stand behind it, so that it may be what a crash left of the founding.
 	unfinished bool
 }
@@ -128,7 +137,7 @@ func readZero(fsys vfs.FS, dir string) (zero, error) {
 	if image.ClusterID == "" {
 		return zero{}, &ForeignEntryError{0, "no format record"}
 	}
-	z.clusterID = image.ClusterID
+	z.image = image
 	return z, nil
 }
 

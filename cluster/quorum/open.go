@@ -121,8 +121,8 @@ func removeTemporary(fsys vfs.FS, dir string) error {
 
 // begin brings log, snapshot and raft-state together.
 func (s *storage) begin(o *Options, d disk) (image *metadata.Image, err error) {
-	if s.log.Lossy() {
-		return nil, &RefusedError{Dir: o.Dir, Reason: "entries that had been made durable are lost"}
+	if err := s.whole(o, d); err != nil {
+		return nil, err
 	}
 	if d.state != nil {
 		s.state = *d.state
@@ -138,21 +138,40 @@ func (s *storage) begin(o *Options, d disk) (image *metadata.Image, err error) {
 	if d.snap == nil {
 		image, err = s.beginAtZero()
 	} else {
-		image, err = s.beginAtSnapshot(o, d.snap)
+		image, err = s.beginAtSnapshot(d.snap)
 	}
 	if err == nil {
-		err = s.admit(o, d, image)
+		err = s.admit(d)
 	}
 	return image, err
 }
 
+// whole checks that the log has all that it had.
+func (s *storage) whole(o *Options, d disk) error {
+	reason, end := "", s.log.EndOffset()
+	if d.snap != nil {
+		next := int64(d.snap.index) + 1
+		if start := s.log.StartOffset(); start > next {
+			reason = fmt.Sprintf("entries between the snapshot, which ends at offset %d, and the log, which begins at %d, are missing", d.snap.index, start)
+		}
+		end = max(end, next)
+	}
+	switch {
+	case s.log.Lossy():
+		reason = "entries that had been made durable are lost"
+	case d.state != nil && d.state.Committed > end:
+		reason = fmt.Sprintf("entries are lost: it ends at offset %d, and was committed up to %d", end-1, d.state.Committed-1)
+	}
+	if reason == "" {
+		return nil
+	}
+	return &RefusedError{Dir: o.Dir, Reason: reason}
+}
+
 // beginAtSnapshot takes a snapshot as what is true.
-func (s *storage) beginAtSnapshot(o *Options, snap *snapshot) (*metadata.Image, error) {
+func (s *storage) beginAtSnapshot(snap *snapshot) (*metadata.Image, error) {
 	image := snap.image
 	s.keep(*snap, snap.size)
-	if start := uint64(s.log.StartOffset()); start > snap.index+1 {
-		return nil, &RefusedError{Dir: o.Dir, Reason: fmt.Sprintf("entries between the snapshot, which ends at offset %d, and the log, which begins at %d, are missing", snap.index, start)}
-	}
 	// A crash while a leader's snapshot was installed: the log is still the old one, which does not lead to it.
 	if term, err := s.logTerm(snap.index); err != nil || term != snap.term {
 		if err := s.restart(int64(snap.index) + 1); err != nil {
@@ -190,17 +209,8 @@ func (s *storage) beginAtZero() (*metadata.Image, error) {
 	return image, nil
 }
 
-// admit checks that a log is this node's and whole, and notes what an older version left unsaid.
-func (s *storage) admit(o *Options, d disk, image *metadata.Image) error {
-	if id := s.state.RaftID; id != o.Self.RaftID {
-		// Older versions drew the id; it is the directory's all the same if the log says so.
-		if m, ok := image.Quorum.ByRaftID(id); !ok || m.Directory != o.Self.Directory {
-			return &RefusedError{Dir: o.Dir, Reason: fmt.Sprintf("it is that of raft id %016x, which is not this directory's, %s", id, o.Self.Directory)}
-		}
-	}
-	if s.state.Committed > int64(s.last())+1 {
-		return &RefusedError{Dir: o.Dir, Reason: fmt.Sprintf("entries are lost: it ends at offset %d, and was committed up to %d", s.last(), s.state.Committed-1)}
-	}
+// admit notes what a founding, a crash or an older version left unsaid.
+func (s *storage) admit(d disk) error {
 	if s.state.Committed == unknown {
 		s.state.Committed = int64(s.snap.index) + 1 // put down with the next change of term or members
 	}
