@@ -9,6 +9,8 @@ import (
 )
 
 // DescribeProducers: v0 (KIP-664)
+//
+// Any replica answers, so that a follower can be compared with its leader.
 
 func (h *Handlers) describeProducers(r *Request, req *kmsg.DescribeProducersRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
@@ -50,5 +52,5 @@ func (h *Handlers) producers(t *metadata.Topic, partition int32) ([]replica.Prod
 	if err != nil {
 		return nil, err
 	}
-	return p.Producers()
+	return p.Producers(), nil
 }

@@ -205,6 +205,47 @@ func TestTheControllerIsAlive(t *testing.T) {
 	controllers(-1)
 }
 
+// A follower answers no reads, though it has the records; but what producers it knows it tells. Whoever has another leader epoch
+// in mind is told that first (KIP-320).
+func TestReadsOfAFollower(t *testing.T) {
+	f := newFixture(t)
+	f.addBroker(2, metadata.Endpoint{Name: listener, Host: "two.test", Port: 9093})
+	id := f.createTopicOn("t", [][]kafka.BrokerID{{2, self}})
+	f.heartbeat(controller.BrokerHeartbeat{Broker: 2, WantFence: true}) // this broker leads in epoch 1
+	f.heartbeat(controller.BrokerHeartbeat{Broker: 2})
+	f.join("t", 0, 2)
+	c := f.client()
+	c.elected(2, 0, nil) // and broker 2 again in epoch 2
+	for current, want := range map[int32]kafka.Code{-1: kafka.NotLeaderOrFollower, 1: kafka.FencedLeaderEpoch, 2: kafka.NotLeaderOrFollower, 3: kafka.UnknownLeaderEpoch} {
+		ends := kmsg.NewPtrOffsetForLeaderEpochRequest()
+		ends.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{{CurrentLeaderEpoch: current}}}}
+		if row := c.call(4, ends).(*kmsg.OffsetForLeaderEpochResponse).Topics[0].Partitions[0]; kafka.Code(row.ErrorCode) != want || row.EndOffset != -1 {
+			t.Errorf("epoch %d: its end is %d, %v, want %v", current, row.EndOffset, kafka.Code(row.ErrorCode), want)
+		}
+		offsets := kmsg.NewPtrListOffsetsRequest()
+		offsets.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "t", Partitions: []kmsg.ListOffsetsRequestTopicPartition{{CurrentLeaderEpoch: current, Timestamp: -1}}}}
+		offsets.ReplicaID = -1
+		if row := c.call(7, offsets).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]; kafka.Code(row.ErrorCode) != want {
+			t.Errorf("epoch %d: offsets %v, want %v", current, kafka.Code(row.ErrorCode), want)
+		}
+		fetch := fetchRequest(0, 0, fetchPartitionOf{})
+		fetch.Topics[0].TopicID, fetch.Topics[0].Partitions[0].CurrentLeaderEpoch = id, current
+		resp := c.call(17, fetch).(*kmsg.FetchResponse)
+		row := fetchRows(resp)[0]
+		if kafka.Code(row.ErrorCode) != want {
+			t.Errorf("epoch %d: fetch %v, want %v", current, kafka.Code(row.ErrorCode), want)
+		}
+		if hinted := row.CurrentLeader.LeaderID == 2 && row.CurrentLeader.LeaderEpoch == 2 && len(resp.Brokers) == 1 && resp.Brokers[0].Host == "two.test"; hinted == (want == kafka.UnknownLeaderEpoch) {
+			t.Errorf("epoch %d: the leader is %+v at %+v", current, row.CurrentLeader, resp.Brokers)
+		}
+	}
+	producers := kmsg.NewPtrDescribeProducersRequest()
+	producers.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: "t", Partitions: []int32{0}}}
+	if row := c.call(0, producers).(*kmsg.DescribeProducersResponse).Topics[0].Partitions[0]; row.ErrorCode != 0 {
+		t.Errorf("producers: %v", kafka.Code(row.ErrorCode))
+	}
+}
+
 // refusingController lets commands wait until they are refused.
 type refusingController struct{ refuse chan error }
 

@@ -194,25 +194,35 @@ func (p *Partition) close() {
 }
 
 func (p *Partition) notLeaderLocked() error {
-	return &Error{code: kafka.NotLeaderOrFollower, TP: p.tp, Leader: p.mu.registration.Leader,
-		LeaderEpoch: p.mu.registration.LeaderEpoch, detail: "this broker is not the leader"}
+	return p.notLeader(p.mu.registration.Leader, p.mu.registration.LeaderEpoch)
 }
 
-// requireLeader is the epoch check of KIP-320; current -1 is not checked.
+func (p *Partition) notLeader(leader kafka.BrokerID, epoch kafka.LeaderEpoch) error {
+	return &Error{code: kafka.NotLeaderOrFollower, TP: p.tp, Leader: leader, LeaderEpoch: epoch, detail: "this broker is not the leader"}
+}
+
+// requireLeader is the epoch check of KIP-320; current -1 is not checked. Who has another epoch in mind is told so, rather than
+// that this broker does not lead.
 func (p *Partition) requireLeader(current kafka.LeaderEpoch) (*leadership, error) {
 	l := p.leadership.Load()
-	if l == nil {
+	if l != nil && (current == kafka.NoLeaderEpoch || current == l.epoch) {
+		return l, nil
+	}
+	leader, epoch := p.self, kafka.NoLeaderEpoch
+	if l != nil {
+		epoch = l.epoch
+	} else {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		return nil, p.notLeaderLocked()
+		leader, epoch = p.mu.registration.Leader, p.mu.registration.LeaderEpoch
+		p.mu.Unlock()
 	}
 	switch {
-	case current == kafka.NoLeaderEpoch || current == l.epoch:
-		return l, nil
-	case current < l.epoch:
-		return nil, &Error{code: kafka.FencedLeaderEpoch, TP: p.tp, Leader: p.self, LeaderEpoch: l.epoch, detail: "the leader epoch of the request is older than the broker's"}
+	case current == kafka.NoLeaderEpoch || current == epoch:
+		return nil, p.notLeader(leader, epoch)
+	case current < epoch:
+		return nil, &Error{code: kafka.FencedLeaderEpoch, TP: p.tp, Leader: leader, LeaderEpoch: epoch, detail: "the leader epoch of the request is older than the broker's"}
 	default:
-		return nil, &Error{code: kafka.UnknownLeaderEpoch, TP: p.tp, Leader: p.self, LeaderEpoch: l.epoch, detail: "the leader epoch of the request is newer than the broker's"}
+		return nil, &Error{code: kafka.UnknownLeaderEpoch, TP: p.tp, Leader: leader, LeaderEpoch: epoch, detail: "the leader epoch of the request is newer than the broker's"}
 	}
 }
 

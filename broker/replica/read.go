@@ -228,10 +228,5 @@ func (p *Partition) EndOffsetForEpoch(epoch, current kafka.LeaderEpoch) (EpochEn
 // ProducerState is what a partition knows of one producer.
 type ProducerState = log.ProducerState
 
-// Producers describes the producers that the partition knows (KIP-664).
-func (p *Partition) Producers() ([]ProducerState, error) {
-	if _, err := p.requireLeader(kafka.NoLeaderEpoch); err != nil {
-		return nil, err
-	}
-	return p.log.ActiveProducers(), nil
-}
+// Producers describes the producers that the partition knows (KIP-664). A follower knows them as well as the leader.
+func (p *Partition) Producers() []ProducerState { return p.log.ActiveProducers() }
