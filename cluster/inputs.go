@@ -41,7 +41,7 @@ func (n *Node) submit(cmd controller.Command, gone func() bool, done func(contro
 	s := &submission{cmd: cmd, from: client, gone: gone}
 	s.done = func(a Answer, err error) {
 		if err == nil && s.repeated {
-			a.Reply = settle(cmd, a.Reply, s.before, n.Image())
+			a.Reply = settle(s.tries(), a.Reply, s.before, n.Image())
 		}
 		done(a.Reply, err)
 	}

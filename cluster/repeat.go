@@ -14,19 +14,30 @@ import (
 // failed, since it is so already, or do it to another topic of the same name; that is what this file is about.
 
 // repeat returns the command to submit when an earlier try may have come true. before is the image at the first one. Topics
-// to be deleted are named by their ids, so that nobody loses a topic that was created again meanwhile.
+// to be deleted are named by their ids, so that nobody loses a topic that was created again meanwhile. Topics to be created
+// have other ids each time: one that an earlier try made, and somebody has deleted since, must not be back under the id that
+// logs elsewhere still have.
 func repeat(cmd controller.Command, before *metadata.Image) controller.Command {
-	c, ok := cmd.(controller.DeleteTopics)
-	if !ok || !plainNames(c.Topics) {
-		return cmd
-	}
-	refs := slices.Clone(c.Topics)
-	for i, r := range refs {
-		if t, known := before.Topics.ByName(*r.Name); known {
-			refs[i] = controller.TopicRef{ID: t.ID}
+	switch c := cmd.(type) {
+	case controller.CreateTopics:
+		c.Topics = slices.Clone(c.Topics)
+		for i := range c.Topics {
+			c.Topics[i].ID = kafka.NewUUID()
 		}
+		return c
+	case controller.DeleteTopics:
+		if !plainNames(c.Topics) {
+			return cmd
+		}
+		refs := slices.Clone(c.Topics)
+		for i, r := range refs {
+			if t, known := before.Topics.ByName(*r.Name); known {
+				refs[i] = controller.TopicRef{ID: t.ID}
+			}
+		}
+		return controller.DeleteTopics{Topics: refs}
 	}
-	return controller.DeleteTopics{Topics: refs}
+	return cmd
 }
 
 // plainNames reports whether topics are named by name, each once: what contradicts itself is left to the controller.
@@ -41,12 +52,13 @@ func plainNames(refs []controller.TopicRef) bool {
 	return true
 }
 
-// settle corrects the reply to a repeated command: what an earlier try has done is a success. before is the image at the
-// first try, now the one that is published.
-func settle(cmd controller.Command, reply controller.Reply, before, now *metadata.Image) controller.Reply {
+// settle corrects the reply to a repeated command: what an earlier try has done is a success. tries are all of them, the
+// command itself first; before is the image at the first try, now the one that is published.
+func settle(tries []controller.Command, reply controller.Reply, before, now *metadata.Image) controller.Reply {
+	cmd := tries[0]
 	switch r := reply.(type) {
 	case controller.CreateTopicsReply:
-		return settleCreated(cmd.(controller.CreateTopics), r, now)
+		return settleCreated(tries, r, now)
 	case controller.DeleteTopicsReply:
 		return settleDeleted(cmd.(controller.DeleteTopics), r, before)
 	case controller.CreatePartitionsReply:
@@ -55,13 +67,14 @@ func settle(cmd controller.Command, reply controller.Reply, before, now *metadat
 	return reply
 }
 
-// settleCreated finds the topics that exist with the very ids that the command brings.
-func settleCreated(c controller.CreateTopics, reply controller.CreateTopicsReply, now *metadata.Image) controller.Reply {
+// settleCreated finds the topics that exist with the very ids that one of the tries brought.
+func settleCreated(tries []controller.Command, reply controller.CreateTopicsReply, now *metadata.Image) controller.Reply {
 	rows := slices.Clone(reply.Topics)
 	for i, row := range rows {
 		t, exists := now.Topics.ByName(row.Name)
-		if row.Code != kafka.TopicAlreadyExists || !exists ||
-			!slices.ContainsFunc(c.Topics, func(n controller.NewTopic) bool { return n.Name == row.Name && n.ID == t.ID }) {
+		if row.Code != kafka.TopicAlreadyExists || !exists || !slices.ContainsFunc(tries, func(try controller.Command) bool {
+			return slices.ContainsFunc(try.(controller.CreateTopics).Topics, func(n controller.NewTopic) bool { return n.Name == row.Name && n.ID == t.ID })
+		}) {
 			continue
 		}
 		rows[i] = controller.CreatedTopic{

@@ -52,6 +52,7 @@ func TestRepeatedCommands(t *testing.T) {
 		"a topic that there was":           {nil, again, nil, []kafka.Code{kafka.TopicAlreadyExists}},
 		"a topic that somebody else made":  {[]controller.Command{again}, create("old", 1), nil, []kafka.Code{kafka.TopicAlreadyExists}},
 		"a topic that is gone again":       {nil, remove("old"), []controller.Command{again}, []kafka.Code{kafka.None}},
+		"a topic that was deleted since":   {nil, create("new", 3), []controller.Command{remove("new")}, []kafka.Code{kafka.None}},
 		"topics that never were":           {nil, remove("old", "never"), nil, []kafka.Code{kafka.None, kafka.UnknownTopicOrPartition}},
 		"a topic that contradicts itself":  {nil, remove("old", "old"), nil, []kafka.Code{kafka.InvalidRequest}},
 		"partitions":                       {nil, grow(5), nil, []kafka.Code{kafka.None}},
@@ -69,12 +70,12 @@ func TestRepeatedCommands(t *testing.T) {
 			now, _ = decide(now, cmd)
 		}
 		now, second := decide(now, repeat(c.cmd, before))
-		settled := settle(c.cmd, second, before, now)
+		settled := settle([]controller.Command{c.cmd}, second, before, now)
 		if got := outcomes(settled); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, want %v; the first try: %v", name, got, c.want, outcomes(first))
 		}
-		if r, ok := settled.(controller.CreateTopicsReply); ok && r.Topics[0].OK() && !reflect.DeepEqual(r, first) {
-			t.Errorf("%s: %+v, and the first try said %+v", name, r, first)
+		if r, ok := settled.(controller.CreateTopicsReply); ok && r.Topics[0].OK() && (len(c.after) > 0) == reflect.DeepEqual(r, first) {
+			t.Errorf("%s: %+v, and the first try said %+v", name, r, first) // what was deleted meanwhile comes back under another id
 		}
 		if topic, exists := now.Topics.ByName("old"); name == "a topic that is gone again" && (!exists || topic.ID != again.Topics[0].ID) {
 			t.Errorf("%s: somebody else's is gone too", name)

@@ -17,21 +17,31 @@ const submitLimit = time.Minute
 // submission is done.
 type route struct {
 	deadline time.Time
-	try      int             // how often it was sent, or nobody was there to send it to
-	to       uint64          // Raft id of the node that has it; 0 while it waits here
-	due      time.Time       // of the next try, or when this one counts as lost
-	here     bool            // it waits to be decided here
-	over     bool            // it is decided elsewhere, or given up
-	repeated bool            // an earlier try may have come true
-	before   *metadata.Image // published at the first try
+	try      int                  // how often it was sent, or nobody was there to send it to
+	to       uint64               // Raft id of the node that has it; 0 while it waits here
+	due      time.Time            // of the next try, or when this one counts as lost
+	here     bool                 // it waits to be decided here
+	over     bool                 // it is decided elsewhere, or given up
+	repeated bool                 // an earlier try may have come true
+	before   *metadata.Image      // published at the first try
+	again    []controller.Command // what the tries after that brought, where it differs
 }
 
 // command is what is to be decided.
 func (s *submission) command() controller.Command {
-	if s.repeated {
-		return repeat(s.cmd, s.before)
+	if !s.repeated {
+		return s.cmd
 	}
-	return s.cmd
+	cmd := repeat(s.cmd, s.before)
+	if _, ok := cmd.(controller.CreateTopics); ok {
+		s.again = append(s.again, cmd)
+	}
+	return cmd
+}
+
+// tries are all that was to be decided for this submission, its own command first.
+func (s *submission) tries() []controller.Command {
+	return append([]controller.Command{s.cmd}, s.again...)
 }
 
 // router has the commands that are to be decided elsewhere.
