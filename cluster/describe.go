@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"cmp"
+	"slices"
+
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/cluster/quorum"
@@ -31,12 +34,14 @@ func describeQuorum(raft *quorum.Status, members *metadata.Quorum) controller.De
 	return r
 }
 
-// quorumReplicas leaves out whom the image does not know yet: a member is named in it before it becomes one.
+// quorumReplicas are in the order of their nodes. It leaves out whom the image does not know yet: a member is named in it before
+// it becomes one.
 func quorumReplicas(replicas []quorum.Replica, members *metadata.Quorum) (out []controller.QuorumReplica) {
 	for _, r := range replicas {
 		if m, ok := members.ByRaftID(r.RaftID); ok {
 			out = append(out, controller.QuorumReplica{Node: m.Node, Directory: m.Directory, LogEndOffset: r.LogEndOffset})
 		}
 	}
+	slices.SortFunc(out, func(a, b controller.QuorumReplica) int { return cmp.Compare(a.Node, b.Node) })
 	return out
 }
