@@ -52,7 +52,7 @@ func (d *decision) registerBroker(c RegisterBroker) (Reply, error) {
 		d.amend(existing, reg)
 		return reply, nil
 	case known:
-		d.leaveISRs(c.Broker, c.PreviousEpoch != existing.Epoch)
+		d.leave(departure{broker: c.Broker, lossy: c.PreviousEpoch != existing.Epoch, moved: len(missing(existing.Directories, c.Directories)) > 0})
 	}
 	d.add(metadata.RegisterBrokerRecord{BrokerRegistration: reg})
 	return reply, nil
@@ -68,7 +68,7 @@ func (d *decision) amend(existing *metadata.BrokerRegistration, reg metadata.Bro
 // setDirectories replaces a registration by one that has the same directories or fewer. The replicas in those that are gone
 // leave the ISRs and the lead.
 func (d *decision) setDirectories(existing *metadata.BrokerRegistration, reg metadata.BrokerRegistration) {
-	gone := slices.DeleteFunc(slices.Clone(existing.Directories), func(dir kafka.DirectoryID) bool { return slices.Contains(reg.Directories, dir) })
+	gone := missing(existing.Directories, reg.Directories)
 	if len(reg.Directories) == 0 {
 		reg.Fenced, reg.Directories = true, nil // it can hold nothing any more
 		d.leaveISRs(reg.ID, false)
@@ -76,6 +76,11 @@ func (d *decision) setDirectories(existing *metadata.BrokerRegistration, reg met
 		d.leaveISRs(reg.ID, false, gone...)
 	}
 	d.add(metadata.RegisterBrokerRecord{BrokerRegistration: reg})
+}
+
+// missing are those of the directories that there were which are not there now.
+func missing(were, are []kafka.DirectoryID) []kafka.DirectoryID {
+	return slices.DeleteFunc(slices.Clone(were), func(dir kafka.DirectoryID) bool { return slices.Contains(are, dir) })
 }
 
 // Committed returns the reply once the index of the entry with the registration is known.

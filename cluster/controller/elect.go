@@ -22,6 +22,7 @@ type transition struct {
 	target   metadata.PartitionRegistration // as it shall be; ELR, leader and epochs follow from that
 	leaves   kafka.BrokerID                 // leaves the ISR and becomes no leader; else kafka.NoBroker
 	lossy    kafka.BrokerID                 // may have lost what it had, and leaves the ELR; else kafka.NoBroker
+	anew     kafka.BrokerID                 // has nothing of what it had, and leaves the ELR; else kafka.NoBroker
 	minISR   int                            // min.insync.replicas of the topic
 	election election
 }
@@ -35,6 +36,9 @@ func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.Par
 	completeReassignment(&next)
 	minISR := min(t.minISR, len(next.Replicas))
 	next.ELR = t.eligible(p, &next, minISR)
+	if len(next.Replicas) > 1 { // what the other replicas have must not be given up for nothing at all
+		next.LastKnownELR = without(next.LastKnownELR, t.anew)
+	}
 	t.elect(&next)
 	if len(next.ISR) >= minISR {
 		next.ELR = nil // from here on the high watermark may move without them
@@ -42,7 +46,7 @@ func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.Par
 	switch {
 	case next.Leader != kafka.NoBroker:
 		next.LastKnownELR = nil
-	case len(next.ISR) == 0 && p.Leader != kafka.NoBroker:
+	case len(next.ISR) == 0 && p.Leader != kafka.NoBroker && (p.Leader != t.anew || len(next.Replicas) == 1):
 		next.LastKnownELR = []kafka.BrokerID{p.Leader}
 	}
 	if next.Equal(p) {
@@ -88,7 +92,7 @@ func (t *transition) eligible(p, next *metadata.PartitionRegistration, minISR in
 	}
 	var elr []kafka.BrokerID
 	for _, id := range next.Replicas { // in this order, so that the same decision has the same records
-		if (slices.Contains(p.ELR, id) || slices.Contains(p.ISR, id)) && !slices.Contains(next.ISR, id) && id != t.lossy {
+		if (slices.Contains(p.ELR, id) || slices.Contains(p.ISR, id)) && !slices.Contains(next.ISR, id) && id != t.lossy && id != t.anew {
 			elr = append(elr, id)
 		}
 	}
@@ -210,7 +214,7 @@ func (d *decision) rules(topic string) topicRules {
 
 // transition begins a change of p that changes nothing yet.
 func (d *decision) transition(p *metadata.PartitionRegistration, rules topicRules) transition {
-	t := transition{img: d.img, target: *p, leaves: kafka.NoBroker, lossy: kafka.NoBroker, minISR: rules.minISR}
+	t := transition{img: d.img, target: *p, leaves: kafka.NoBroker, lossy: kafka.NoBroker, anew: kafka.NoBroker, minISR: rules.minISR}
 	if rules.unclean {
 		t.election = uncleanElection
 	}
@@ -242,13 +246,33 @@ func (d *decision) partitions(concerned func(p *metadata.PartitionRegistration) 
 // leaveISRs takes a broker out of every ISR and from the lead of every partition; one that may have lost records out of
 // every ELR too. With directories it is only about the replicas in those.
 func (d *decision) leaveISRs(id kafka.BrokerID, lossy bool, directories ...kafka.DirectoryID) {
+	d.leave(departure{broker: id, lossy: lossy, directories: directories})
+}
+
+// departure is of a broker from the ISRs that it is in.
+type departure struct {
+	broker kafka.BrokerID
+	lossy  bool // it may have lost records
+	// moved: it has lost a directory, and with that perhaps those of its replicas of which nobody knows where they are.
+	moved       bool
+	directories []kafka.DirectoryID // only replicas in these; nil for all
+}
+
+func (d *decision) leave(from departure) {
+	id := from.broker
+	lost := func(p *metadata.PartitionRegistration) bool {
+		return from.moved && p.Directory(id) == kafka.UnassignedDirectory
+	}
 	d.partitions(func(p *metadata.PartitionRegistration) bool {
-		part := p.InISR(id) || p.Leader == id || lossy && slices.Contains(p.ELR, id)
-		return part && (len(directories) == 0 || slices.Contains(directories, p.Directory(id)))
+		part := p.InISR(id) || p.Leader == id || (from.lossy || lost(p)) && slices.Contains(p.ELR, id) || lost(p) && slices.Contains(p.LastKnownELR, id)
+		return part && (from.directories == nil || slices.Contains(from.directories, p.Directory(id)))
 	}, func(t *transition) {
 		t.leaves = id
-		if lossy {
+		if from.lossy {
 			t.lossy = id
+		}
+		if lost(&t.target) {
+			t.anew = id
 		}
 	})
 }

@@ -116,7 +116,7 @@ func (d *decision) assignReplicasToDirs(c AssignReplicasToDirs) (Reply, error) {
 		t := d.transition(p, d.rules(topic.Name))
 		t.target.Directories = assigned(p, b.ID, a.Directory)
 		if !b.HasDirectory(p) {
-			t.lossy = b.ID
+			t.anew = b.ID
 		}
 		if !b.HasDirectory(&t.target) {
 			t.leaves = b.ID

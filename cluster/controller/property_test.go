@@ -226,6 +226,9 @@ func checkChanges(t *rapid.T, cmd Command, delta *metadata.Delta) {
 			if wrong {
 				t.Fatalf("%+v: %s-%d: %s became %s", cmd, c.New.Name, i, describePartition(old), describePartition(now))
 			}
+			if hopeless(now) && !hopeless(old) && !losesReplicas(cmd) {
+				t.Fatalf("%+v: %s-%d: %s became %s, and there is no one to wait for", cmd, c.New.Name, i, describePartition(old), describePartition(now))
+			}
 			has := slices.Concat(old.ISR, old.ELR)
 			if a, isISR := cmd.(AlterPartition); isISR {
 				completed := *now
@@ -243,6 +246,20 @@ func checkChanges(t *rapid.T, cmd Command, delta *metadata.Delta) {
 	}
 }
 
+// hopeless is a partition that only an unclean election gives a leader.
+func hopeless(p *metadata.PartitionRegistration) bool {
+	return p.Leader == kafka.NoBroker && len(p.ISR)+len(p.ELR)+len(p.LastKnownELR) == 0
+}
+
+// losesReplicas reports whether a command may say that nothing is left of a replica.
+func losesReplicas(cmd Command) bool {
+	switch cmd.(type) {
+	case AssignReplicasToDirs, RegisterBroker:
+		return true
+	}
+	return false
+}
+
 func brokenRule(img *metadata.Image, topic string, p *metadata.PartitionRegistration) string {
 	subset := func(ids []kafka.BrokerID) bool { return containsAll(p.Replicas, ids) }
 	d := decision{settings: &Settings{MinInSyncReplicas: 1}, img: img}
@@ -255,8 +272,6 @@ func brokenRule(img *metadata.Image, topic string, p *metadata.PartitionRegistra
 		return "the leader is not in the ISR"
 	case p.Leader != kafka.NoBroker && !mayLead(img, p, p.Leader):
 		return "the leader may not lead"
-	case p.Leader == kafka.NoBroker && len(p.ISR)+len(p.ELR)+len(p.LastKnownELR) == 0:
-		return "there is no one to wait for"
 	case p.Leader == kafka.NoBroker && slices.ContainsFunc(p.ISR, func(id kafka.BrokerID) bool { return mayLead(img, p, id) }):
 		return "someone may lead and does not"
 	case slices.ContainsFunc(p.ISR, func(id kafka.BrokerID) bool { b, known := img.Brokers.ByID(id); return !known || !b.Active() }):
