@@ -16,7 +16,10 @@ import (
 // startNode opens the metadata log and registers this broker. When it returns, the partitions of the image are open and
 // clients can be served.
 func (b *Broker) startNode(ctx context.Context) error {
-	registration := b.registration()
+	registration, err := b.registration()
+	if err != nil {
+		return err
+	}
 	c, founded := b.Config, b.founded
 	o := cluster.Options{
 		FS: b.FS, Clock: b.Clock, Logger: b.Logger,
@@ -39,7 +42,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 	node.Subscribe(b.publish())
 	b.node = node
 	b.belongs()
-	err := node.Start(ctx)
+	err = node.Start(ctx)
 	epoch, registered := node.Registered()
 	if registered { // also if the start was broken off after that: the next one is compared with this registration
 		b.store.SetBrokerEpoch(epoch)
@@ -81,26 +84,35 @@ func (b *Broker) controllerSettings() controller.Settings {
 	}
 }
 
-// registration is what this incarnation says of itself. It names the epoch of the one before only where the logs are
-// known to be whole: that one stopped cleanly, or was killed while the machine stayed up (R7).
-func (b *Broker) registration() cluster.Registration {
+// registration is what this incarnation says of itself. It names the one before, by the epoch and by the process, only where
+// the logs are known to be whole: that one stopped cleanly, or was killed while the machine stayed up. The epoch alone
+// would not do: a process may have registered and never have heard of it.
+func (b *Broker) registration() (cluster.Registration, error) {
 	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.bound, b.forBrokers), Rack: b.Config.Rack, PreviousEpoch: -1}
 	for _, info := range b.store.Dirs() {
 		if info.Offline == nil { // what is offline may not even have an id
 			r.Directories = append(r.Directories, info.ID)
 		}
 	}
-	if epoch, clean := b.store.CleanShutdown(); clean {
+	run, err := log.ReadRun(b.FS, b.store.MetadataDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.Logger.Warn("the note of the last run cannot be read, and the logs count as not whole unless it stopped cleanly", "error", err)
+	}
+	killed := err == nil && run.BootID != "" && run.BootID == log.MachineBootID() && !b.store.Lossy() // but the kernel kept what was written
+	epoch, clean := b.store.CleanShutdown()
+	switch {
+	case clean:
 		r.PreviousEpoch = epoch
-	} else if run, err := log.ReadRun(b.FS, b.store.MetadataDir()); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			b.Logger.Warn("the note of the last run cannot be read, and the logs count as not whole", "error", err)
-		}
-	} else if run.BootID != "" && run.BootID == log.MachineBootID() && !b.store.Lossy() {
-		r.PreviousEpoch = run.BrokerEpoch // killed, but the kernel kept what was written
+	case killed:
+		r.PreviousEpoch = run.BrokerEpoch
+	}
+	if (clean || killed) && err == nil {
+		r.PreviousIncarnation = run.Incarnation
 	}
 	b.store.SetBrokerEpoch(r.PreviousEpoch) // a start that fails before it registers leaves the logs as whole as it found them
-	return r
+	// Before anything is said to the controller: should this process die before it has an answer, the next one knows whose
+	// logs it has.
+	return r, log.WriteRun(b.FS, b.store.MetadataDir(), log.Run{BootID: log.MachineBootID(), Incarnation: r.Incarnation, BrokerEpoch: r.PreviousEpoch})
 }
 
 // forBrokers says which listeners a registration names: those of clients, and that of the brokers.

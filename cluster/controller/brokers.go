@@ -52,10 +52,15 @@ func (d *decision) registerBroker(c RegisterBroker) (Reply, error) {
 		d.amend(existing, reg)
 		return reply, nil
 	case known:
-		d.leave(departure{broker: c.Broker, lossy: c.PreviousEpoch != existing.Epoch, moved: len(missing(existing.Directories, c.Directories)) > 0})
+		d.leave(departure{broker: c.Broker, lossy: !c.continues(existing), moved: len(missing(existing.Directories, c.Directories)) > 0})
 	}
 	d.add(metadata.RegisterBrokerRecord{BrokerRegistration: reg})
 	return reply, nil
+}
+
+// continues reports whether a broker has the logs of the registered incarnation whole.
+func (c RegisterBroker) continues(existing *metadata.BrokerRegistration) bool {
+	return c.PreviousEpoch == existing.Epoch || !c.PreviousIncarnation.IsZero() && c.PreviousIncarnation == existing.Incarnation
 }
 
 // amend changes what an incarnation said of itself. A directory that failed it does not get back before it starts anew.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cluster/metadata"
 	"weir/internal/kafka"
 )
 
@@ -40,5 +41,27 @@ func TestWhoeverIsFencedMayBeReplaced(t *testing.T) {
 	w.leases.Fenced(1)
 	if _, _, err := Decide(&w.settings, w.img, w.leases, w.now, second); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A process that registered, and was killed before it heard of its epoch, is known to the next one by its name alone.
+func TestWhoeverHasTheLogsWholeStaysInTheELR(t *testing.T) {
+	for _, c := range []struct {
+		epoch       kafka.BrokerEpoch
+		incarnation kafka.UUID
+		want        bool
+	}{
+		{7, kafka.UUID{}, true},
+		{5, kafka.UUID{1}, true},
+		{5, kafka.UUID{2}, false},
+		{-1, kafka.UUID{}, false},
+	} {
+		existing := &metadata.BrokerRegistration{Epoch: 7, Incarnation: kafka.UUID{1}}
+		if got := (RegisterBroker{PreviousEpoch: c.epoch, PreviousIncarnation: c.incarnation}).continues(existing); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if (RegisterBroker{}).continues(&metadata.BrokerRegistration{Epoch: 7}) {
+		t.Error("nobody is somebody")
 	}
 }
