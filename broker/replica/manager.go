@@ -43,7 +43,9 @@ const defaultMaxLag = 30 * time.Second
 
 // Options are what a Manager works on. Those that say nothing else are required.
 type Options struct {
-	Self        kafka.BrokerID
+	Self kafka.BrokerID
+	// Epoch is that of this process's registration; nil: whatever the metadata says of Self is about this process.
+	Epoch       func() kafka.BrokerEpoch
 	Logs        Logs
 	FsyncPolicy log.FsyncPolicy
 	// TopicConfig gives what is in force for a topic in an image.
@@ -127,6 +129,9 @@ func (m *Manager) All() []*Partition {
 func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 	m.image.Store(img) // first: who is fenced from here on joins no ISR
 	local := delta.Local(m.Self)
+	if m.replaced(img) {
+		local = withoutLead(local)
+	}
 	if !local.Empty() {
 		m.unfollow(local)
 		old := m.view.Load()
@@ -145,6 +150,27 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 	}
 	m.configure(delta, img)
 	m.recheck(delta)
+}
+
+// replaced reports whether another process has registered under this broker's id since, as when this one was cut off and
+// somebody started another in its place. What the controller then gives to that id is not for this one.
+func (m *Manager) replaced(img *metadata.Image) bool {
+	if m.Epoch == nil {
+		return false
+	}
+	b, registered := img.Brokers.ByID(m.Self)
+	return registered && b.Epoch != m.Epoch()
+}
+
+// withoutLead is what concerns a process that was replaced: two must not lead in the same epoch. Its replicas have no leader
+// that they could fetch from. When it is registered again it begins anew, since a registration ends what there was.
+func withoutLead(local metadata.LocalDelta) metadata.LocalDelta {
+	for _, p := range local.Leaders {
+		p.Registration.Leader = kafka.NoBroker
+		local.Followers = append(local.Followers, p)
+	}
+	local.Leaders = nil
+	return local
 }
 
 // recheck has partitions look again at whom they wait for, if a broker is not what it was.
