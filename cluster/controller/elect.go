@@ -48,6 +48,9 @@ func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.Par
 		next.LastKnownELR = nil
 	case len(next.ISR) == 0 && p.Leader != kafka.NoBroker && (p.Leader != t.anew || len(next.Replicas) == 1):
 		next.LastKnownELR = []kafka.BrokerID{p.Leader}
+	case len(next.ISR) == 0 && len(p.ISR) == 1 && next.LastKnownELR == nil && (p.ISR[0] != t.anew || len(next.Replicas) == 1):
+		// It had no leader, since the last in-sync replica could not lead; that is whom to wait for.
+		next.LastKnownELR = []kafka.BrokerID{p.ISR[0]}
 	}
 	if next.Equal(p) {
 		return next, false
