@@ -160,7 +160,7 @@ func (b *Broker) makeReplicas() {
 	b.others.isr = newISRController(b.Config.NodeID, b.epoch, b.Clock, func(ctx context.Context, cmd controller.Command) (controller.Reply, error) {
 		return b.node.Submit(ctx, cmd)
 	})
-	b.replicas = replica.NewManager(replica.Options{Self: b.Config.NodeID, Logs: b.store, FsyncPolicy: log.FsyncPolicy(b.Config.FsyncPolicy), Logger: b.Logger,
+	b.replicas = replica.NewManager(replica.Options{Self: b.Config.NodeID, Epoch: b.epoch, Logs: b.store, FsyncPolicy: log.FsyncPolicy(b.Config.FsyncPolicy), Logger: b.Logger,
 		Clock: b.Clock, MaxLag: r.LagTimeMax, Followers: b.others.fetchers, Controller: b.others.isr,
 		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
 			return topicConfig(b.Config, b.Config.NodeID, img, topic)
