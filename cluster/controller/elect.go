@@ -5,6 +5,7 @@ import (
 
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
+	"weir/internal/mutant"
 )
 
 // election is what kind of leader a partition may get when it needs one.
@@ -55,7 +56,7 @@ func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.Par
 	if next.Equal(p) {
 		return next, false
 	}
-	if next.Leader != p.Leader || !containsAll(next.Replicas, p.Replicas) {
+	if (next.Leader != p.Leader || !containsAll(next.Replicas, p.Replicas)) && !mutant.Is("noEpochBump") {
 		next.LeaderEpoch++
 	}
 	next.PartitionEpoch++
@@ -95,7 +96,8 @@ func (t *transition) eligible(p, next *metadata.PartitionRegistration, minISR in
 	}
 	var elr []kafka.BrokerID
 	for _, id := range next.Replicas { // in this order, so that the same decision has the same records
-		if (slices.Contains(p.ELR, id) || slices.Contains(p.ISR, id)) && !slices.Contains(next.ISR, id) && id != t.lossy && id != t.anew {
+		lost := (id == t.lossy || id == t.anew) && !mutant.Is("noELR")
+		if (slices.Contains(p.ELR, id) || slices.Contains(p.ISR, id)) && !slices.Contains(next.ISR, id) && !lost {
 			elr = append(elr, id)
 		}
 	}
@@ -111,7 +113,7 @@ func (t *transition) elect(next *metadata.PartitionRegistration) {
 		if len(in) == 0 {
 			in = next.ELR
 		}
-		return slices.Contains(in, id) && t.acceptable(next, id)
+		return (slices.Contains(in, id) || mutant.Is("electAnyAlive")) && t.acceptable(next, id)
 	}
 	if t.election == preferredElection && valid(next.Replicas[0]) {
 		lead(next, next.Replicas[0], false)
@@ -149,7 +151,7 @@ func lead(next *metadata.PartitionRegistration, id kafka.BrokerID, unclean bool)
 		next.ISR = []kafka.BrokerID{id}
 		next.ELR = nil
 		next.RecoveryState = metadata.Recovering
-	case len(next.ISR) == 0:
+	case len(next.ISR) == 0 || mutant.Is("electAnyAlive") && !slices.Contains(next.ISR, id):
 		next.ISR = []kafka.BrokerID{id}
 		next.ELR = without(next.ELR, id)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
+	"weir/internal/mutant"
 )
 
 // alterPartition decides what leaders want of the ISRs of what they lead (KIP-497, KIP-841, KIP-903).
@@ -83,7 +84,7 @@ func (d *decision) checkISRChange(broker kafka.BrokerID, c *ISRChange, p *metada
 		return false, kafka.InvalidRequest
 	case c.PartitionEpoch < p.PartitionEpoch && sameMembers(c.ISR, p.ISR) && c.RecoveryState == p.RecoveryState:
 		return true, kafka.None
-	case c.PartitionEpoch < p.PartitionEpoch:
+	case c.PartitionEpoch < p.PartitionEpoch && !mutant.Is("noPartitionEpochFence"):
 		return false, kafka.InvalidUpdateVersion
 	case !d.validISR(broker, c, p):
 		return false, kafka.InvalidRequest

@@ -19,7 +19,7 @@ var names = []string{
 	"noEpochBump",           // a change of the leader leaves the leader epoch as it was (KIP-101)
 	"noDivergeCheck",        // a leader does not compare the follower's last epoch with its own (KIP-595)
 	"truncateToHW",          // a follower truncates to its high watermark when the leader changes (KIP-101)
-	"noELR",                 // who left the ISR below its minimum is not remembered (KIP-966)
+	"noELR",                 // who may have lost records stays eligible as a leader (KIP-966)
 	"updateOnDivergence",    // a fetch that shows that the logs differ counts as progress (KAFKA-13141)
 	"noBrokerEpoch",         // incarnations of a broker are not told apart (KIP-903)
 	"noLeaderEpochStart",    // a follower joins the ISR without all that the leader began with (KAFKA-7128)
