@@ -128,6 +128,7 @@ func (c *control) decide() {
 		if err == nil && len(decided) > 0 {
 			var next *metadata.Image
 			if next, _, err = img.With(decided); err == nil {
+				c.warnUnclean(img, decided)
 				img = next
 				records = append(records, decided...)
 			} else {
@@ -150,6 +151,14 @@ func (c *control) decide() {
 	}
 	c.active.flight = f
 	c.step(quorum.Propose{Data: metadata.AppendEntry(nil, base.Index, records)})
+}
+
+// warnUnclean tells of leaders that may lack what was acknowledged: nobody should have to find out by missing it.
+func (c *control) warnUnclean(img *metadata.Image, decided []metadata.Record) {
+	for _, u := range controller.UncleanLeaders(img, decided) {
+		topic, _ := img.Topics.ByID(u.Topic)
+		c.logger.Warn("an unclean election: records that were acknowledged may be lost", "partition", kafka.TopicPartition{Topic: topic.Name, Partition: u.Partition}, "leader", u.Leader)
+	}
 }
 
 // give answers those who do not wait for publication, and returns the others.
