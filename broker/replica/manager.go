@@ -132,6 +132,7 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 	if m.replaced(img) {
 		local = withoutLead(local)
 	}
+	changed := m.changedConfigs(delta, img)
 	if !local.Empty() {
 		m.unfollow(local)
 		old := m.view.Load()
@@ -143,12 +144,12 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 			m.remove(next, p)
 		}
 		for _, p := range slices.Concat(local.Leaders, local.Followers) {
-			m.assign(next, p, img)
+			m.assign(next, p, img, changed)
 		}
 		m.view.Store(next)
 		m.follow(local.Followers)
 	}
-	m.configure(delta, img)
+	m.configure(changed)
 	m.recheck(delta)
 }
 
@@ -221,9 +222,13 @@ func (m *Manager) remove(next *view, p metadata.LocalPartition) {
 	}
 }
 
-func (m *Manager) assign(next *view, p metadata.LocalPartition, img *metadata.Image) {
+func (m *Manager) assign(next *view, p metadata.LocalPartition, img *metadata.Image, changed *changedConfigs) {
 	partition := next.partitions[p.TopicPartition]
-	if partition == nil {
+	if partition != nil {
+		if config := changed.of(p.Topic); config != nil {
+			partition.config.Store(config) // the ISR that comes with it counts by its minimum; setConfig does the rest
+		}
+	} else {
 		config := m.TopicConfig(img, p.Topic)
 		l, err := m.open(p, config)
 		if err != nil {
@@ -289,29 +294,47 @@ func (m *Manager) SetStraysAside() {
 	}
 }
 
-// configure gives partitions the configuration of topics that changed; a change of a broker's touches all of them.
-func (m *Manager) configure(delta *metadata.Delta, img *metadata.Image) {
-	topics, all := make(map[string]*TopicConfig), false
+// changedConfigs are the configurations of topics that are other ones with an image; a change of a broker's touches all.
+type changedConfigs struct {
+	resolve func(topic string) *TopicConfig
+	all     bool
+	topics  map[string]*TopicConfig // nil where it was not needed yet
+}
+
+func (m *Manager) changedConfigs(delta *metadata.Delta, img *metadata.Image) *changedConfigs {
+	c := &changedConfigs{resolve: func(topic string) *TopicConfig { return m.TopicConfig(img, topic) }, topics: make(map[string]*TopicConfig)}
 	for _, r := range delta.Configs {
 		switch r.Type {
 		case metadata.TopicResource:
-			topics[r.Name] = nil
+			c.topics[r.Name] = nil
 		case metadata.BrokerResource:
-			all = true
+			c.all = true
 		}
 	}
-	if len(topics) == 0 && !all {
+	return c
+}
+
+// none reports whether nothing changed.
+func (c *changedConfigs) none() bool { return !c.all && len(c.topics) == 0 }
+
+// of returns a topic's new configuration, nil where it is what it was.
+func (c *changedConfigs) of(topic string) *TopicConfig {
+	config, named := c.topics[topic]
+	if config == nil && (c.all || named) {
+		config = c.resolve(topic)
+		c.topics[topic] = config
+	}
+	return config
+}
+
+// configure gives the partitions of topics their new configuration.
+func (m *Manager) configure(changed *changedConfigs) {
+	if changed.none() {
 		return
 	}
 	for _, p := range m.All() {
-		config, named := topics[p.tp.Topic]
-		if !all && !named {
-			continue
+		if config := changed.of(p.tp.Topic); config != nil {
+			p.setConfig(config)
 		}
-		if config == nil {
-			config = m.TopicConfig(img, p.tp.Topic)
-			topics[p.tp.Topic] = config
-		}
-		p.setConfig(config)
 	}
 }
