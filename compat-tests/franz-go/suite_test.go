@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,8 +29,21 @@ const clientPackage = "github.com/twmb/franz-go/pkg/kgo"
 func TestSuite(t *testing.T) {
 	broker := harness.Shared(t)
 	broker.RequireGroups(t)
-	t.Setenv("KGO_SEEDS", broker.Bootstrap)
-	t.Setenv("KGO_TEST_RF", "1")
+	runSuite(t, broker, broker.Bootstrap, 1)
+}
+
+// The same on a cluster of three, where every topic has a replica on each: what is asked of a broker may be another one's to
+// answer.
+func TestSuiteOnCluster(t *testing.T) {
+	cluster := harness.StartCluster(t, harness.ClusterOptions{})
+	seeds := cluster.Bootstrap()
+	runSuite(t, &harness.Broker{Bootstrap: seeds[0]}, strings.Join(seeds, ","), len(seeds))
+}
+
+// runSuite runs the tests against a broker, or the cluster that it belongs to, with topics of so many replicas.
+func runSuite(t *testing.T, broker *harness.Broker, seeds string, replicas int) {
+	t.Setenv("KGO_SEEDS", seeds)
+	t.Setenv("KGO_TEST_RF", strconv.Itoa(replicas))
 	t.Setenv("KGO_LOG_LEVEL", "none")
 	t.Setenv("KGO_TEST_RECORDS", "50000") // that each test of a pipeline passes on
 	names := make(map[string]bool)
