@@ -265,17 +265,24 @@ func (d *dataDir) checkpointStarts() error {
 	return nil
 }
 
-// checkpointHighWatermarks writes the high watermarks. They are not worth a sync: what a power cut leaves is a lower one,
-// or none, and the leader's or the followers' fetches raise it again.
+// checkpointHighWatermarks writes the high watermarks. They are not worth a sync, but where a truncation lowers one: what a
+// power cut leaves is a lower one, or none, and the leader's or the followers' fetches raise it again.
 func (d *dataDir) checkpointHighWatermarks(durable bool) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	d.marksChanged.Store(false)
 	marks := copyOf(d.kept.highWatermarks)
-	for _, l := range d.logs() {
+	logs := d.logs()
+	for _, l := range logs {
 		marks[l.tp] = l.highWatermark.Load()
 	}
-	return WriteOffsetCheckpoint(d.store.fs, d.pathOf(ReplicationOffsetCheckpoint), marks, durable)
+	if err := WriteOffsetCheckpoint(d.store.fs, d.pathOf(ReplicationOffsetCheckpoint), marks, durable); err != nil {
+		return err
+	}
+	for _, l := range logs {
+		l.savedMark.Store(marks[l.tp])
+	}
+	return nil
 }
 
 // logs are the open logs in the directory that did not fail.

@@ -80,6 +80,7 @@ type Log struct {
 	closed         atomic.Bool
 	savedPoint     atomic.Int64 // the recovery point that a checkpoint file has
 	savedStart     atomic.Int64 // likewise the start offset
+	savedMark      atomic.Int64 // likewise the high watermark
 	unsavedBytes   atomic.Int64 // synced since, with OwnCheckpoints
 	lossy          atomic.Bool  // see Lossy
 	truncations    atomic.Int64 // counts them: who was at work meanwhile does not claim, or look for, what was cut off

@@ -57,6 +57,7 @@ func newLog(o Options) *Log {
 	l.mu.truncatingTo = math.MaxInt64
 	l.savedPoint.Store(o.RecoveryPoint)
 	l.savedStart.Store(o.StartOffset)
+	l.savedMark.Store(o.HighWatermark)
 	l.config.Store(&o.Config)
 	l.topicID.Store(&o.TopicID)
 	l.segments.Store(&segmentSet{})

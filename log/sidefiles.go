@@ -76,8 +76,8 @@ func (l *Log) saveOwnPoint(durable bool) error {
 	return nil
 }
 
-// saveCheckpoints writes recovery point and start offset down durably, if what was written last is above offset. No lock
-// is held.
+// saveCheckpoints writes recovery point, start offset and high watermark down durably, if what was written last is above
+// offset. No lock is held.
 func (l *Log) saveCheckpoints(offset int64) error {
 	var err error
 	if l.savedPoint.Load() > offset {
@@ -95,6 +95,9 @@ func (l *Log) saveCheckpoints(offset int64) error {
 		case l.opts.OwnCheckpoints:
 			err = l.saveOwnStart(true)
 		}
+	}
+	if err == nil && l.data != nil && l.savedMark.Load() > offset {
+		err = l.data.checkpointHighWatermarks(true)
 	}
 	return err
 }

@@ -69,9 +69,9 @@ func (l *Log) truncating(offset int64, truncate func(end int64) (cut bool, err e
 	return err
 }
 
-// prepareTruncation finds where the log is going to end, and moves recovery point and start down to that, in the
-// checkpoints too. Otherwise a power cut could leave them above what is written after the truncation, and recovery would
-// take that for durable, or for deleted.
+// prepareTruncation finds where the log is going to end, and moves recovery point, start and high watermark down to that, in
+// the checkpoints too. Otherwise a crash could leave them above what is written after the truncation, and recovery would take
+// that for durable, for deleted, or for committed.
 func (l *Log) prepareTruncation(offset int64) (end int64, err error) {
 	l.mu.Lock()
 	if err := l.usable(); err != nil {
@@ -89,6 +89,7 @@ func (l *Log) prepareTruncation(offset int64) (end int64, err error) {
 	l.mu.truncatingTo = end
 	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), end))
 	l.startOffset.Store(min(l.startOffset.Load(), end))
+	l.highWatermark.Store(min(l.highWatermark.Load(), end))
 	l.mu.Unlock()
 	if err != nil {
 		return 0, l.readError(err)
