@@ -13,6 +13,7 @@ import (
 type candidacy struct {
 	at    time.Time // when to stand; zero: not
 	until time.Time // afterwards the election timeout serves
+	split bool      // at the last look the node stood in earnest and had not been elected
 }
 
 // Due is when the node wants a Wake, at the latest; zero where it needs none.
@@ -44,7 +45,11 @@ func (n *Node) stand(now time.Time) {
 		n.candidacy = candidacy{}
 		return
 	}
-	if st.RaftState != raft.StateCandidate { // votes for one that stands in earnest may be on their way
+	// Votes for one that stands in earnest may be on their way; at the second look they were split, and the election timeout,
+	// which would end that, is ten times as long.
+	waits := st.RaftState == raft.StateCandidate && !n.candidacy.split
+	n.candidacy.split = waits
+	if !waits {
 		if err := n.raft.Campaign(); err != nil {
 			n.logger.Debug("no candidacy", "err", err)
 		}

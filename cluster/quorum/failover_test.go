@@ -181,3 +181,33 @@ func TestTransferLeadership(t *testing.T) {
 	w.tick(electionTicks + 1)
 	w.proposeAll(3000)
 }
+
+// Two that stand at the same moment split the votes. They stand again soon: the election timeout would be ten times as long.
+func TestSplitVotesAreNotWaitedOut(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, 5)
+	w, _ := cluster(t, 3, nil)
+	w.tick(40)
+	w.propose(producerIDs(1000))
+	gone := w.leader().RaftID()
+	w.cut[gone] = true
+	var standing []*Node
+	for _, n := range w.sorted() {
+		if n.RaftID() != gone {
+			step(t, n, Suspect{gone})
+			n.candidacy.at = epoch
+			standing = append(standing, n)
+		}
+	}
+	for _, n := range standing { // both, before anybody hears of it
+		if _, err := n.Step(epoch, Wake{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run()
+	if w.leader() != nil {
+		t.Fatal("the votes were not split")
+	}
+	if took := w.wake(time.Second); took > 5*TickInterval {
+		t.Errorf("it took %s", took)
+	}
+}
