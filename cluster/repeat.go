@@ -40,6 +40,14 @@ func repeat(cmd controller.Command, before *metadata.Image) controller.Command {
 	return cmd
 }
 
+// lastTryCounts reports whether an answer is final only where no later try is on its way. A leader whose ISR is refused does not
+// count on that any more; should a later try of the same be taken, since the replica is back, the controller would have it in
+// sync when the leader does not wait for it.
+func lastTryCounts(cmd controller.Command) bool {
+	_, is := cmd.(controller.AlterPartition)
+	return is
+}
+
 // plainNames reports whether topics are named by name, each once: what contradicts itself is left to the controller.
 func plainNames(refs []controller.TopicRef) bool {
 	seen := map[string]bool{}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
@@ -99,4 +100,30 @@ func outcomes(reply controller.Reply) (codes []kafka.Code) {
 		}
 	}
 	return codes
+}
+
+// A leader takes the refusal of an ISR for final. It must not hear of one while another try of the same is on its way, which may
+// succeed: the controller would count a replica as in sync that the leader does not wait for.
+func TestALateRefusalOfAnISRIsNoAnswer(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.up(1, 2, 3)
+	m := w.follower()
+	epoch, _ := m.node.Registered()
+	w.cut[m.id] = true
+	var got []result
+	m.node.SubmitAsync(controller.AlterPartition{Broker: m.id, Epoch: epoch}, func(reply controller.Reply, err error) { got = append(got, result{reply, err}) })
+	m.step()
+	pending := m.node.control.router.pending
+	s := pending[len(pending)-1]
+	w.run(10*time.Second, "tried again", func() bool { return s.try > 1 })
+	m.node.control.answered(answered{s, 1, Answer{Reply: controller.AlterPartitionReply{}}, nil})
+	m.step()
+	if len(got) > 0 {
+		t.Fatalf("the answer to the first try ends a command that was tried %d times: %+v", s.try, got)
+	}
+	w.cut[m.id] = false
+	w.run(10*time.Second, "answered", func() bool { return len(got) == 1 })
+	if got[0].err != nil {
+		t.Error(got[0].err)
+	}
 }

@@ -167,11 +167,13 @@ func (c *control) lost(s *submission, err error) {
 	c.router.next = sooner(c.router.next, s.due)
 }
 
-// answered takes a peer's answer. One that comes late is as good, but a failure that comes late is no news.
+// answered takes a peer's answer. One that comes late is as good, but a failure that comes late is no news; nor is an answer
+// for which the last try counts.
 func (c *control) answered(e answered) {
 	s := e.s
+	late := e.try != s.try
 	switch {
-	case s.over || s.here || e.err != nil && (s.to == 0 || e.try != s.try):
+	case s.over || s.here || e.err != nil && (s.to == 0 || late) || late && lastTryCounts(s.cmd):
 	case e.err == nil:
 		c.router.losses, c.router.last = 0, cmp.Or(s.to, c.router.last)
 		c.finish(s, e.answer, nil)
