@@ -162,7 +162,8 @@ func (d *decision) registerMember(c RegisterMember) (Reply, error) {
 		case (other.Node == m.Node) == (other.Directory == m.Directory):
 			continue
 		}
-		if b, known := d.img.Brokers.ByID(other.Node); known && d.leases.live(b, d.now) {
+		// A broker that is alive with another directory is the one that comes back on a new disk.
+		if b, known := d.img.Brokers.ByID(other.Node); known && slices.Contains(b.Directories, other.Directory) && d.leases.live(b, d.now) {
 			return nil, kafka.Errorf(kafka.DuplicateBrokerRegistration, "Node %d with directory %s is a member of this cluster and alive; node %d cannot join with directory %s.",
 				other.Node, other.Directory, m.Node, m.Directory)
 		}
