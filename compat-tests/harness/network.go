@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -21,12 +22,15 @@ type network struct {
 
 const networkNames = "weir" // followed by the process's id, so that what a killed run left can be told
 
+// networks counts those of this process: the system takes a moment until a name is free again.
+var networks atomic.Int32
+
 func newNetwork(t *testing.T, nodes int) *network {
 	t.Helper()
 	Tool(t, "ip", "iproute2")
 	Tool(t, "nft", "nftables")
 	removeAbandoned()
-	n := &network{name: fmt.Sprintf("%s%dx%d", networkNames, os.Getpid(), rand.IntN(10)),
+	n := &network{name: fmt.Sprintf("%s%dx%d", networkNames, os.Getpid(), networks.Add(1)%100), // names of links are short
 		prefix: fmt.Sprintf("10.%d.%d.", 128+rand.IntN(120), rand.IntN(250)), nodes: nodes}
 	t.Cleanup(n.remove)
 	n.run(t, "ip link add %s type bridge", n.name)
