@@ -59,6 +59,7 @@ type Broker struct {
 	founding founding
 	founded  cluster.Founding // what came of founding; zero for a node that has a log already, or is alone
 	store    *log.Store
+	run      runNote
 	node     *cluster.Node
 	others   others
 	replicas *replica.Manager
@@ -216,6 +217,7 @@ func (b *Broker) openStore(ctx context.Context) error {
 // other directories are offline, and the rest serves.
 func (b *Broker) dirFailed(dir string, err error) {
 	b.Logger.Error("a data directory failed; its partitions are offline", "dir", dir, "error", err)
+	b.voidRun()
 	if b.clusterID() != "" { // there is a node
 		if id, ok := b.directoryID(dir); ok {
 			b.node.DirFailed(id)

@@ -2,15 +2,12 @@ package broker
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	"weir/broker/config"
 	"weir/cluster"
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
-	"weir/log"
 )
 
 // startNode opens the metadata log and registers this broker. When it returns, the partitions of the image are open and
@@ -50,7 +47,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 	if err != nil || !c.Roles.Broker {
 		return err
 	}
-	return log.WriteRun(b.FS, b.store.MetadataDir(), log.Run{BootID: log.MachineBootID(), Incarnation: registration.Incarnation, BrokerEpoch: epoch})
+	return b.noteRun(registration.Incarnation, epoch)
 }
 
 // metadataDirectory is the id of the directory that the metadata log lives in.
@@ -84,35 +81,19 @@ func (b *Broker) controllerSettings() controller.Settings {
 	}
 }
 
-// registration is what this incarnation says of itself. It names the one before, by the epoch and by the process, only where
-// the logs are known to be whole: that one stopped cleanly, or was killed while the machine stayed up. The epoch alone
-// would not do: a process may have registered and never have heard of it.
+// registration is what this incarnation says of itself, and of the one before.
 func (b *Broker) registration() (cluster.Registration, error) {
-	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.bound, b.forBrokers), Rack: b.Config.Rack, PreviousEpoch: -1}
+	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.bound, b.forBrokers), Rack: b.Config.Rack}
 	for _, info := range b.store.Dirs() {
 		if info.Offline == nil { // what is offline may not even have an id
 			r.Directories = append(r.Directories, info.ID)
 		}
 	}
-	run, err := log.ReadRun(b.FS, b.store.MetadataDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.Logger.Warn("the note of the last run cannot be read, and the logs count as not whole unless it stopped cleanly", "error", err)
-	}
-	killed := err == nil && run.BootID != "" && run.BootID == log.MachineBootID() && !b.store.Lossy() // but the kernel kept what was written
-	epoch, clean := b.store.CleanShutdown()
-	switch {
-	case clean:
-		r.PreviousEpoch = epoch
-	case killed:
-		r.PreviousEpoch = run.BrokerEpoch
-	}
-	if (clean || killed) && err == nil {
-		r.PreviousIncarnation = run.Incarnation
-	}
+	r.PreviousEpoch, r.PreviousIncarnation = b.previous()
 	b.store.SetBrokerEpoch(r.PreviousEpoch) // a start that fails before it registers leaves the logs as whole as it found them
 	// Before anything is said to the controller: should this process die before it has an answer, the next one knows whose
 	// logs it has.
-	return r, log.WriteRun(b.FS, b.store.MetadataDir(), log.Run{BootID: log.MachineBootID(), Incarnation: r.Incarnation, BrokerEpoch: r.PreviousEpoch})
+	return r, b.noteRun(r.Incarnation, r.PreviousEpoch)
 }
 
 // forBrokers says which listeners a registration names: those of clients, and that of the brokers.

@@ -112,6 +112,14 @@ func WriteRun(fsys vfs.FS, dir string, r Run) error {
 	return vfs.WriteFileAtomic(fsys, filepath.Join(dir, runFile), append(content, '\n'), sideFilePerm, true)
 }
 
+// RemoveRun takes a note back, without a sync; that none is there is no error.
+func RemoveRun(fsys vfs.FS, dir string) error {
+	if err := fsys.Remove(filepath.Join(dir, runFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // MachineBootID is an id that changes whenever the machine boots; "" where it has none (only Linux does), which the next
 // start takes for a machine that went down. WEIR_BOOT_ID in the environment overrides it, for tests.
 func MachineBootID() string {

@@ -1,0 +1,134 @@
+package broker
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"weir/broker/config"
+	"weir/cluster"
+	"weir/internal/clock"
+	"weir/internal/kafka"
+	"weir/internal/metrics"
+	"weir/internal/vfs"
+	"weir/log"
+)
+
+// nextRegistration is what a broker would say of itself that is started on a disk now. It goes no further than that.
+func nextRegistration(t *testing.T, fs vfs.FS, settings *config.Server) cluster.Registration {
+	t.Helper()
+	b := &Broker{Options: Options{Config: settings, FS: fs, Clock: clock.System(), Logger: slog.New(slog.DiscardHandler), Metrics: metrics.NewRegistry()},
+		failed: make(chan error, 1)}
+	if err := b.openStore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.stopTasks()
+		b.tasks.Wait()
+		_ = b.store.Close()
+	})
+	r, err := b.registration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestABrokerNamesTheProcessWhoseLogsItHas(t *testing.T) {
+	settings := load(t, anyPort, "", "log.dirs=/a,/b", "metadata.log.dir=/a")
+	cut := func(disk *vfs.Mem) { // a log of which an older copy was put back
+		path := filepath.Join("/b", "t-0", "00000000000000000000.log")
+		f, err := disk.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+	}
+	for name, c := range map[string]struct {
+		boot string
+		end  func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem // returns the disk after the end of the process
+		want bool
+	}{
+		"stopped": {"1", func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { r.mustStop(); return disk }, true},
+		"stopped, and the machine is started anew": {"2", func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { r.mustStop(); return disk }, true},
+		"stopped, and an older copy was put back": {"1", func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem {
+			r.mustStop()
+			cut(disk)
+			return disk
+		}, false},
+		"killed":          {"1", func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Kill() }, true},
+		"power cut":       {"2", func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Crash(vfs.LoseAll()) }, false},
+		"killed, no boot": {"", func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Kill() }, true},
+		"a disk failed before it was killed": {"1", func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem {
+			failDisk(r, faults)
+			return disk.Kill()
+		}, false},
+		"a disk failed before it stopped": {"1", func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem {
+			failDisk(r, faults)
+			_ = r.mayFail()
+			return disk
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("WEIR_BOOT_ID", "1")
+			disk := vfs.NewMem()
+			faults := vfs.NewFaulty(disk)
+			r := start(t, faults, settings)
+			c1 := r.dial()
+			c1.createTopic("s") // in /a
+			c1.createTopic("t") // in /b
+			c1.produce("t", "value")
+			own, _ := r.node.Image().Brokers.ByID(1)
+			disk = c.end(r, disk, faults)
+			if c.boot != "" {
+				t.Setenv("WEIR_BOOT_ID", c.boot)
+			}
+			next := nextRegistration(t, disk, settings)
+			if whole := next.PreviousEpoch == own.Epoch && next.PreviousIncarnation == own.Incarnation; whole != c.want {
+				t.Errorf("it has the logs of epoch %d, process %v; the registered is %d, %v; want whole: %t", next.PreviousEpoch, next.PreviousIncarnation, own.Epoch, own.Incarnation, c.want)
+			}
+		})
+	}
+}
+
+// failDisk has the second directory fail, and waits until that is noticed.
+func failDisk(r *running, faults *vfs.Faulty) {
+	r.t.Helper()
+	faults.Inject(vfs.Fault{Op: vfs.OpWrite, Path: "/b/", Err: syscall.EIO})
+	if row := r.dial().produce("t", "value"); kafka.Code(row.ErrorCode) != kafka.KafkaStorageError {
+		r.t.Fatalf("produce to a failed disk: %v", kafka.Code(row.ErrorCode))
+	}
+}
+
+// A process that recovers logs after a power cut, and fails before it can note that, must not be taken for the one before it.
+func TestTheNoteOfAnEarlierProcessIsNotTheMarkers(t *testing.T) {
+	settings := load(t, anyPort, "/data")
+	t.Setenv("WEIR_BOOT_ID", "1")
+	disk := vfs.NewMem()
+	r := start(t, disk, settings)
+	r.dial().createTopic("t")
+	own, _ := r.node.Image().Brokers.ByID(1)
+	disk = disk.Crash(vfs.LoseAll())
+	t.Setenv("WEIR_BOOT_ID", "2")
+	b := &Broker{Options: Options{Config: settings, FS: disk, Clock: clock.System(), Logger: slog.New(slog.DiscardHandler)}, failed: make(chan error, 1)}
+	if err := b.openStore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.stopTasks()
+	b.tasks.Wait()
+	if err := b.store.Close(); err != nil { // with a marker
+		t.Fatal(err)
+	}
+	next := nextRegistration(t, disk, settings)
+	if next.PreviousEpoch == own.Epoch || next.PreviousIncarnation == own.Incarnation {
+		t.Errorf("it has the logs of epoch %d, process %v, which lost some", next.PreviousEpoch, next.PreviousIncarnation)
+	}
+	if run, err := log.ReadRun(disk, "/data"); err != nil || run.BootID != "2" {
+		t.Errorf("the note of this run: %+v, %v", run, err)
+	}
+}
