@@ -22,8 +22,8 @@ type host struct {
 	faults  bool // the disk was made to fail
 	node    *Node
 	options Options
-	life    int // counts the node's starts and ends
-	wiped   bool
+	life    int  // counts the node's starts and ends
+	wiped   bool // its disk, or the machine, is gone for ever
 	waiting bool // a start is planned
 	told    string
 
