@@ -64,6 +64,10 @@ func (l *Leader) Fetched(f Fetch) bool {
 	if !registered || f.BrokerEpoch < max(broker.Epoch, p.BrokerEpoch) && !mutant.Is("noBrokerEpoch") {
 		return false
 	}
+	if p.BrokerEpoch != unknownBrokerEpoch && f.BrokerEpoch > p.BrokerEpoch {
+		// The incarnation before kept up; this one may have begun with nothing, and nothing waits for it until it has caught up.
+		p.Progress = newFollower(p.id, false, f.Time).Progress
+	}
 	switch {
 	case f.Offset >= f.LeaderEnd:
 		p.caughtUpAt(f.Time)
