@@ -66,6 +66,9 @@ type history struct {
 	// opaque records have no values of producers: a coordinator wrote them.
 	opaque bool
 	gone   bool // its topic was deleted
+	// mayStand says that it may have no leader in the end: when it was made, so many of its replicas had lost their power
+	// without being missed that nobody is left who is known to have everything.
+	mayStand bool
 	// trimmed says that records were deleted, or may have been.
 	trimmed bool
 

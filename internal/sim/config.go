@@ -125,6 +125,19 @@ func drawConfig(rng *rand.Rand) config {
 	return c
 }
 
+// harder makes of a config one in which faults meet: three brokers, one replica on each, and little time between faults.
+func harder(rng *rand.Rand, c config) config {
+	c.brokers, c.voters, c.dirs, c.offsetsMinISR = 3, 3, 1, 2
+	c.topics = c.topics[:1]
+	t := &c.topics[0]
+	t.partitions, t.rf, t.minISR, t.unclean, t.retention = 2, 3, 2, false, -1
+	c.faultGap = between(rng, 150*time.Millisecond, 600*time.Millisecond)
+	c.net.tail, c.net.tailMax, c.net.loss = 0.05, 400*time.Millisecond, 0.025
+	c.faults &^= faultDisk | faultTopics | faultTrim | faultPowerAll
+	c.faults |= faultKill | faultController
+	return c
+}
+
 func drawNetwork(rng *rand.Rand) netConfig {
 	return netConfig{
 		base:      between(rng, 100*time.Microsecond, 2*time.Millisecond),

@@ -86,7 +86,7 @@ func (s *simulation) unsettled() string {
 		}
 	}
 	for _, p := range s.producers {
-		if n := p.waiting(); n > 0 {
+		if n := p.waiting(s); n > 0 {
 			return fmt.Sprintf("producer %d has no answer to %d batches", p.log.index, n)
 		}
 	}
@@ -95,6 +95,9 @@ func (s *simulation) unsettled() string {
 
 func (s *simulation) unsettledPartition(t *metadata.Topic, i int32) string {
 	p := t.Partition(i)
+	if p.Leader == kafka.NoBroker && s.check.partitions[partitionID{TopicID: t.ID, Partition: i}].mayStand {
+		return ""
+	}
 	if p.Leader == kafka.NoBroker {
 		return fmt.Sprintf("no leader; ISR %v, ELR %v, last known %v, replicas %v", p.ISR, p.ELR, p.LastKnownELR, p.Replicas)
 	}

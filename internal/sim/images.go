@@ -35,7 +35,7 @@ func (s *simulation) published(n *node, _ *metadata.Delta, img *metadata.Image) 
 func (s *simulation) compare(d *metadata.Delta) {
 	for _, t := range d.TopicsCreated {
 		for p := range t.Partitions {
-			s.know(partitionID{TopicID: t.ID, Partition: int32(p)}, kafka.TopicPartition{Topic: t.Name, Partition: int32(p)})
+			s.begin(t, int32(p))
 		}
 		s.w.tracef("  topic %s %v: %d partitions", t.Name, t.ID, len(t.Partitions))
 	}
@@ -48,15 +48,31 @@ func (s *simulation) compare(d *metadata.Delta) {
 		for _, p := range c.Partitions {
 			tp := kafka.TopicPartition{Topic: c.New.Name, Partition: p}
 			id := partitionID{TopicID: c.New.ID, Partition: p}
-			s.know(id, tp)
 			if old := c.Old.Partition(p); old != nil {
 				s.change(id, tp, old, c.New.Partition(p))
+			} else {
+				s.begin(c.New, p)
 			}
 		}
 	}
 	for _, b := range d.Brokers {
 		s.brokerChanged(b)
 	}
+}
+
+// begin takes note of a new partition. A replica on a broker that has lost its power since it registered, and was not missed
+// yet, will leave the ISR as if it had lost something.
+func (s *simulation) begin(t *metadata.Topic, p int32) {
+	id := partitionID{TopicID: t.ID, Partition: p}
+	s.know(id, kafka.TopicPartition{Topic: t.Name, Partition: p})
+	unclean := 0
+	for _, broker := range t.Partition(p).Replicas {
+		if n := s.node(broker); n.unclean {
+			n.lossy[id] = false
+			unclean++
+		}
+	}
+	s.check.partitions[id].mayStand = unclean > min(s.minISR(s.newest, t.Name), len(t.Partition(p).Replicas))-1
 }
 
 func (s *simulation) change(id partitionID, tp kafka.TopicPartition, old, now *metadata.PartitionRegistration) {

@@ -134,15 +134,14 @@ func (s *simulation) powerCut(n *node, rng *rand.Rand, down time.Duration) bool 
 	if !n.host.powered {
 		return false
 	}
+	bears, durable := s.bears(n), s.c.policy == log.FsyncAck
 	switch {
-	case s.c.policy == log.FsyncAck:
-		n.powerCut(vfs.LoseSome(rng), false)
-	case s.bears(n):
-		n.powerCut(vfs.LoseSome(rng), true)
-	case s.nobodyLost():
+	case !bears && !s.nobodyLost():
+		return false
+	case !bears && !durable:
 		n.powerCut(vfs.LoseNone(), false)
 	default:
-		return false
+		n.powerCut(vfs.LoseSome(rng), !durable)
 	}
 	s.restartLater(n, down)
 	return true
@@ -150,7 +149,7 @@ func (s *simulation) powerCut(n *node, rng *rand.Rand, down time.Duration) bool 
 
 // powerCutAll takes everybody's power at once. Only where acknowledgements wait for the disk nothing is lost by that.
 func (s *simulation) powerCutAll(rng *rand.Rand, down time.Duration) bool {
-	if s.c.policy != log.FsyncAck && !s.nobodyLost() {
+	if !s.nobodyLost() {
 		return false
 	}
 	for _, n := range s.nodes {

@@ -35,7 +35,9 @@ type node struct {
 
 	// lossy are the partitions of which this node may have lost records, as far as the cluster can tell, and is not yet back
 	// in the ISR; true where it has.
-	lossy       map[partitionID]bool
+	lossy map[partitionID]bool
+	// unclean says that the next registration will tell that records may be lost, of whatever there is then.
+	unclean     bool
 	incarnation kafka.UUID // of the last process
 }
 
@@ -186,6 +188,7 @@ func (n *node) wipe() {
 
 // markLossy notes that the node may have lost records of all its replicas, and whether it has.
 func (n *node) markLossy(lost bool) {
+	n.unclean = true
 	for id := range n.replicas(n.s.newest) {
 		n.lossy[id] = n.lossy[id] || lost
 	}
@@ -206,13 +209,14 @@ func (n *node) replicas(img *metadata.Image) func(func(partitionID, *metadata.Pa
 
 // settleLossy notes which replicas are back in the ISR by an image, in the incarnation that may have lost something.
 func (n *node) settleLossy(img *metadata.Image) {
-	if len(n.lossy) == 0 {
+	if len(n.lossy) == 0 && !n.unclean {
 		return
 	}
 	b, known := img.Brokers.ByID(n.id)
 	if !known || n.proc == nil || b.Incarnation != n.incarnation {
 		return
 	}
+	n.unclean = false
 	for id := range n.lossy {
 		t, there := img.Topics.ByID(id.TopicID)
 		if !there || t.Partition(id.Partition) == nil || !t.Partition(id.Partition).HasReplica(n.id) || t.Partition(id.Partition).InISR(n.id) {

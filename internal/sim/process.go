@@ -89,7 +89,7 @@ func openProcess(n *node) (*process, error) {
 	})
 	p.replicas = replica.NewManager(replica.Options{
 		Self: n.id, Logs: steppedLogs{p.store, p}, FsyncPolicy: s.c.policy, Followers: p.fetchers, Logger: logger,
-		TopicConfig: s.topicConfig, Clock: p.clock, MaxLag: s.c.lag, Controller: p,
+		TopicConfig: s.topicConfig, Clock: p.clock, MaxLag: s.c.lag, Controller: p, Epoch: p.brokerEpoch,
 	})
 	p.groups = p.newGroups(logger)
 	if err := p.openNode(logger); err != nil {
@@ -121,19 +121,34 @@ func (p *process) planCommit() {
 	})
 }
 
-// previousEpoch is what the disk tells of the process before: the epoch whose logs are known to be whole, or -1.
-func (p *process) previousEpoch() kafka.BrokerEpoch {
-	if epoch, clean := p.store.CleanShutdown(); clean {
-		return epoch
+// registration is what this process says of itself: whose logs it has, as package broker finds it out. What it is itself is
+// noted before anybody is told, so that the next process knows whose logs it has, whatever this one hears.
+func (p *process) registration() (r cluster.Registration, err error) {
+	n := p.n
+	r = cluster.Registration{Incarnation: n.incarnation, Listeners: []metadata.Endpoint{n.endpoint()}, PreviousEpoch: -1}
+	for _, info := range p.store.Dirs() {
+		if info.Offline == nil {
+			r.Directories = append(r.Directories, info.ID)
+		}
 	}
 	run, err := log.ReadRun(p.faulty, p.store.MetadataDir())
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		p.s.w.tracef("n%d cannot read the note of its last run: %v", p.n.id, err)
-	case err == nil && run.BootID == p.n.bootID() && !p.store.Lossy():
-		return run.BrokerEpoch
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.s.w.tracef("n%d cannot read the note of its last run: %v", n.id, err)
 	}
-	return -1
+	killed := err == nil && run.BootID == n.bootID() && !p.store.Lossy()
+	epoch, clean := p.store.CleanShutdown()
+	switch {
+	case clean:
+		r.PreviousEpoch = epoch
+	case killed:
+		r.PreviousEpoch = run.BrokerEpoch
+	}
+	if (clean || killed) && err == nil {
+		r.PreviousIncarnation = run.Incarnation
+	}
+	p.s.w.tracef("n%d continues epoch %d of %v (clean=%v killed=%v lossy=%v)", n.id, r.PreviousEpoch, r.PreviousIncarnation, clean, killed, p.store.Lossy())
+	p.store.SetBrokerEpoch(r.PreviousEpoch)
+	return r, log.WriteRun(p.faulty, p.store.MetadataDir(), log.Run{BootID: n.bootID(), Incarnation: r.Incarnation, BrokerEpoch: r.PreviousEpoch})
 }
 
 // directoryFailed is told of a directory that goes offline.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ type Options struct {
 	Duration time.Duration // simulated, before everything is healed; 0 for 20 s
 	Trace    bool          // keep the run's story
 	Drop     []int         // faults of the plan, by number, that do not happen: to find those that matter
+	Hard     bool          // three brokers and faults in quick succession: what is rare is less so
 }
 
 // Result is what came of a run.
@@ -82,7 +84,7 @@ const (
 // (testing/cryptotest).
 func Run(o Options) *Result {
 	s := newSimulation(o)
-	s.run()
+	s.guarded(s.run)
 	r := &Result{
 		Seed: o.Seed, Digest: s.w.digest, Simulated: s.w.now, Events: s.w.seq, Acked: s.check.acked, Faults: s.faults,
 		Violations: s.check.violations, Rare: *s.rare, Config: s.c.String(), Plan: describePlan(s.plan), Actions: s.plan,
@@ -102,7 +104,11 @@ func newSimulation(o Options) *simulation {
 		t = &trace{}
 	}
 	w := newWorld(o.Seed, t)
-	s := &simulation{o: o, w: w, c: drawConfig(w.rng("config")), check: newChecker(w), rare: &Rare{}, newest: metadata.Empty(),
+	c := drawConfig(w.rng("config"))
+	if o.Hard {
+		c = harder(w.rng("hard"), c)
+	}
+	s := &simulation{o: o, w: w, c: c, check: newChecker(w), rare: &Rare{}, newest: metadata.Empty(),
 		disk: w.rng("disk"), changing: map[string]bool{}}
 	s.net = newNetwork(w, s.c.net)
 	for i := range s.c.brokers {
@@ -120,6 +126,16 @@ func newSimulation(o Options) *simulation {
 	}
 	s.plan = drawPlan(w.rng("faults"), &s.c, o.Duration)
 	return s
+}
+
+// guarded makes a violation of a panic: of a broken invariant in the brokers' code, say.
+func (s *simulation) guarded(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.check.violate("panic", p, "%v\n%s", p, debug.Stack())
+		}
+	}()
+	f()
 }
 
 func (s *simulation) node(id kafka.BrokerID) *node { return s.nodes[id-1] }

@@ -13,6 +13,7 @@ var (
 	seeds     = flag.Int("seeds", 3, "how many seeds to run")
 	firstSeed = flag.Uint64("seed", 1, "the first of them")
 	withTrace = flag.Bool("trace", false, "print the story of runs that fail")
+	hard      = flag.Bool("hard", false, "three brokers, and faults in quick succession")
 	minimize  = flag.Bool("minimize", false, "look for the faults that a run fails by")
 )
 
@@ -20,12 +21,9 @@ var (
 const rareSeeds = 1000
 
 // run runs one seed; crypto/rand, which Raft draws from, is part of it.
-func run(t *testing.T, o Options) (r *Result) {
-	t.Run(fmt.Sprint(o.Seed), func(t *testing.T) {
-		cryptotest.SetGlobalRandom(t, o.Seed)
-		r = Run(o)
-	})
-	return r
+func run(t *testing.T, o Options) *Result {
+	cryptotest.SetGlobalRandom(t, o.Seed)
+	return Run(o)
 }
 
 // TestSim runs seeds. For one that fails it says how to repeat it.
@@ -35,7 +33,7 @@ func TestSim(t *testing.T) {
 	var simulated time.Duration
 	acked, failed := 0, 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*seeds); seed++ {
-		r := run(t, Options{Seed: seed})
+		r := run(t, Options{Seed: seed, Hard: *hard})
 		rare.Add(r.Rare)
 		simulated += r.Simulated
 		acked += r.Acked
@@ -56,7 +54,7 @@ func TestSim(t *testing.T) {
 // report tells of a run that failed, after it was made sure that it can be repeated.
 func report(t *testing.T, r *Result) {
 	t.Errorf("%v\nrepeat it by: go test ./internal/sim -run TestSim -count=1 -args -seed %d -seeds 1 -trace\n%s\n%s", r, r.Seed, r.Config, r.Plan)
-	if again := run(t, Options{Seed: r.Seed, Trace: *withTrace}); again.Digest != r.Digest {
+	if again := run(t, Options{Seed: r.Seed, Trace: *withTrace, Hard: *hard}); again.Digest != r.Digest {
 		t.Errorf("seed %d: another run has the digest %016x", r.Seed, again.Digest)
 	} else if *withTrace {
 		t.Log(strings.Join(again.Trace, "\n"))
@@ -71,7 +69,7 @@ func shrink(t *testing.T, r *Result) string {
 	var dropped []int
 	last := r
 	for i := range r.Actions {
-		try := run(t, Options{Seed: r.Seed, Drop: append(dropped[:len(dropped):len(dropped)], i)})
+		try := run(t, Options{Seed: r.Seed, Hard: *hard, Drop: append(dropped[:len(dropped):len(dropped)], i)})
 		if try.Failed() && try.Violations[0].Kind == r.Violations[0].Kind {
 			dropped = append(dropped, i)
 			last = try

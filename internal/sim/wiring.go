@@ -22,14 +22,11 @@ import (
 func (p *process) openNode(logger *slog.Logger) error {
 	n, s := p.n, p.s
 	n.incarnation = kafka.UUID{0: 0x1c, 1: byte(n.id), 2: byte(p.host.life), 3: byte(p.host.life >> 8), 15: 200}
-	registration := cluster.Registration{Incarnation: n.incarnation, Listeners: []metadata.Endpoint{n.endpoint()}, PreviousEpoch: p.previousEpoch()}
-	for _, info := range p.store.Dirs() {
-		if info.Offline == nil {
-			registration.Directories = append(registration.Directories, info.ID)
-		}
+	registration, err := p.registration()
+	if err != nil {
+		return err
 	}
-	p.store.SetBrokerEpoch(registration.PreviousEpoch)
-	p.countRegistration(registration.PreviousEpoch)
+	p.countRegistration(registration.PreviousIncarnation)
 	o := cluster.Options{
 		FS: p.faulty, Clock: p.clock, Logger: logger, Rand: s.w.rng(fmt.Sprintf("raft %d %d", n.id, p.host.life)),
 		MetadataDir: p.store.MetadataDir(), DirectoryID: n.directory(0), ClusterID: clusterID, Self: n.id, Peers: peers{p},
@@ -68,12 +65,12 @@ func (n *node) join(done func()) {
 	})
 }
 
-func (p *process) countRegistration(previous kafka.BrokerEpoch) {
+func (p *process) countRegistration(previous kafka.UUID) {
 	if p.host.life == 1 {
 		return
 	}
 	switch _, clean := p.store.CleanShutdown(); {
-	case previous < 0:
+	case previous.IsZero():
 		p.s.rare.count(rareUncleanShutdown)
 	case !clean:
 		p.s.rare.count(rareLosslessKill)
