@@ -195,7 +195,11 @@ func (c *control) live() {
 	if c.life == nil {
 		return
 	}
-	cmd, err := c.life.Step(c.now, view{image: c.published.Load(), alone: c.alone(), unreachable: c.sightings.report(c.quorum.Image())})
+	v := view{image: c.published.Load(), alone: c.alone(), unreachable: c.sightings.report(c.quorum.Image())}
+	if c.o.Stalled != nil {
+		v.stalled = c.o.Stalled()
+	}
+	cmd, err := c.life.Step(c.now, v)
 	if err != nil {
 		c.fatal = err
 		return

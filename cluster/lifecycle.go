@@ -75,6 +75,7 @@ type lifecycle struct {
 	dirs      []failedDir
 	granted   time.Time // when the last heartbeat that was granted was sent: the lease begins there
 	leaseLost bool
+	mute      bool            // its disks do not answer
 	image     *metadata.Image // of the last view
 }
 
@@ -89,6 +90,7 @@ type view struct {
 	image       *metadata.Image // that this node has published
 	alone       bool            // nobody else is in the cluster, and this node is the active controller
 	unreachable []controller.UnreachableBroker
+	stalled     time.Duration // how long its disks have kept this broker waiting by now
 }
 
 func newLifecycle(o *Options) *lifecycle {
@@ -109,6 +111,10 @@ func (l *lifecycle) Step(now time.Time, v view) (controller.Command, error) {
 	if !l.ready(now) {
 		return nil, nil
 	}
+	if l.mustBeSilent(v) {
+		l.due = now.Add(l.o.HeartbeatInterval)
+		return nil, nil
+	}
 	l.due, l.askedAt = time.Time{}, now
 	if l.registered {
 		l.asked = l.heartbeat(v)
@@ -121,6 +127,20 @@ func (l *lifecycle) Step(now time.Time, v view) (controller.Command, error) {
 // ready reports whether Step has a command.
 func (l *lifecycle) ready(now time.Time) bool {
 	return l.state != NotRunning && l.state != ShuttingDown && l.asked == nil && !l.due.IsZero() && !now.Before(l.due)
+}
+
+// mustBeSilent reports whether a heartbeat would say too much: that a broker is well whose disks neither answer nor fail. What
+// it leads takes no records then, and somebody else could. One that goes away says so all the same.
+func (l *lifecycle) mustBeSilent(v view) bool {
+	silent := v.stalled >= l.o.DirFailureTimeout && l.registered && l.state != PendingControlledShutdown
+	switch {
+	case silent && !l.mute:
+		l.logger.Error("a disk does not answer; the controller hears no more of this broker until it does", "broker", l.o.Self, "waited", v.stalled)
+	case !silent && l.mute:
+		l.logger.Info("the disks answer again", "broker", l.o.Self)
+	}
+	l.mute = silent
+	return silent
 }
 
 // Next is when Step has something to do though nothing happens; zero for never.

@@ -23,6 +23,7 @@ import (
 //	alone, together           whether anybody else is in the cluster
 //	see N[,N]                 brokers that this node found gone, of epoch 1
 //	dir N                     a directory failed
+//	stalled 30s               a disk has kept the broker waiting for so long
 //	moved PORT                the broker's listener is elsewhere
 //	stop                      a controlled shutdown begins
 //	turn                      another controller
@@ -105,6 +106,12 @@ func (s *lifeScript) command(words []string) {
 		}
 	case "dir":
 		s.l.dirFailed(s.now, kafka.UUID{15: byte(number(arg(1)))})
+	case "stalled":
+		d, err := time.ParseDuration(arg(1))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.v.stalled = d
 	case "moved":
 		s.l.moved(s.now, []metadata.Endpoint{{Name: "PLAINTEXT", Port: uint16(number(arg(1)))}})
 	case "stop":

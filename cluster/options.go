@@ -47,6 +47,10 @@ type Options struct {
 	SelfFence bool
 	LeaseLost func(lost bool) // called by the control loop; must not block
 
+	// Stalled is how long the disks have kept this broker waiting by now; nil: never. After DirFailureTimeout it sends no
+	// heartbeats until they answer. It is called by the control loop, and must not block.
+	Stalled func() time.Duration
+
 	// Failed is told, once, why the node cannot go on: its disk, a log that it cannot read, or a cluster that it does not
 	// belong to. It must not block.
 	Failed func(error)

@@ -75,6 +75,7 @@ type Store struct {
 	metadata  *dataDir
 	tasks     *Tasks
 	events    chan Event
+	stalls    []*stall // of the tasks, and of each directory's commits in the order of dirs
 
 	brokerEpoch          atomic.Int64
 	producerExpirationMs atomic.Int64

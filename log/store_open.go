@@ -68,6 +68,10 @@ func newStore(o StoreOptions) *Store {
 	}
 	s.metadata = s.addDir(cmp.Or(o.MetadataDir, slices.Concat(o.Dirs, []string{""})[0]))
 	s.tasks = newTasks(s, s.clock.Now())
+	s.stalls = []*stall{new(stall)}
+	for range s.dirs {
+		s.stalls = append(s.stalls, new(stall))
+	}
 	return s
 }
 

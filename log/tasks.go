@@ -150,15 +150,20 @@ func (t *Tasks) remove(now time.Time) {
 // directory. It returns when all have ended; what is pending then is left to Close.
 func (s *Store) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, d := range s.dirs {
+	for i, d := range s.dirs {
+		round := func() {
+			s.stalls[1+i].begin(s.clock.Now())
+			d.committer.round()
+			s.stalls[1+i].end()
+		}
 		wg.Go(func() {
 			for {
 				select {
 				case <-ctx.Done():
-					d.committer.round() // nobody who asked is left without an answer
+					round() // nobody who asked is left without an answer
 					return
 				case <-d.committer.wake:
-					d.committer.round()
+					round()
 				}
 			}
 		})
@@ -169,7 +174,13 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 func (s *Store) runTasks(ctx context.Context) {
-	next := s.tasks.Step(s.clock.Now(), Event{})
+	step := func(e Event) (next time.Time) {
+		now := s.clock.Now()
+		s.stalls[0].begin(now)
+		defer s.stalls[0].end()
+		return s.tasks.Step(now, e)
+	}
+	next := step(Event{})
 	for {
 		timer := s.clock.NewTimer(next.Sub(s.clock.Now()))
 		e := Event{}
@@ -181,7 +192,7 @@ func (s *Store) runTasks(ctx context.Context) {
 		case e = <-s.events:
 			timer.Stop()
 		}
-		next = s.tasks.Step(s.clock.Now(), e)
+		next = step(e)
 	}
 }
 
