@@ -172,7 +172,10 @@ func UncleanLeaders(img *metadata.Image, records []metadata.Record) (unclean []U
 			continue
 		}
 		if topic, known := img.Topics.ByID(next.TopicID); known {
-			if p := topic.Partition(next.Partition); p != nil && !p.InISR(next.Leader) && !slices.Contains(p.ELR, next.Leader) {
+			// One that recovers already may be led by a replica that was let in since; one that begins to was elected uncleanly,
+			// whatever it was before this very decision.
+			p := topic.Partition(next.Partition)
+			if p != nil && (p.RecoveryState != metadata.Recovering || !p.InISR(next.Leader) && !slices.Contains(p.ELR, next.Leader)) {
 				unclean = append(unclean, UncleanLeader{next.TopicID, next.Partition, next.Leader})
 			}
 		}
