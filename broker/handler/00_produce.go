@@ -25,7 +25,7 @@ const adminClientID = "__admin_client" // Kafka lets this client id write to int
 func (h *Handlers) produce(r *Request, req *kmsg.ProduceRequest) Reply {
 	whole, later := refuseProduce(req) // looks at everything that came, also at what a later part of the request replaces
 	req, malformed := nameOnce(req)
-	s := newProduceState(h, req, h.Clock.Now())
+	s := newProduceState(h, req, r.Conn.Listener, h.Clock.Now())
 	img := h.Image()
 	c := produceContext{refusal: later, internalAllowed: r.Header.ClientID != nil && *r.Header.ClientID == adminClientID}
 
@@ -168,17 +168,21 @@ func (h *Handlers) produceError(r *Request, s *produceState, img *metadata.Image
 		}
 		row.ErrorMessage = nullable(invalid.Message)
 	}
-	if row.ErrorCode == int16(kafka.NotLeaderOrFollower) && s.resp.Version >= 10 {
+	if row.ErrorCode == int16(kafka.NotLeaderOrFollower) {
 		leader, epoch := currentLeader(err, &topic.Partitions[row.Partition])
-		row.CurrentLeader.LeaderID, row.CurrentLeader.LeaderEpoch = int32(leader), int32(epoch)
-		s.addLeader(img, leader, r.Conn.Listener)
+		s.nameLeader(img, row, leader, epoch)
 	}
 }
 
-// addLeader names, once, where a leader is reached, if it is alive.
-func (s *produceState) addLeader(img *metadata.Image, leader kafka.BrokerID, listener string) {
+// nameLeader tells, in versions that have a place for it, who leads a row's partition and where that one is reached, if it is
+// alive.
+func (s *produceState) nameLeader(img *metadata.Image, row *kmsg.ProduceResponseTopicPartition, leader kafka.BrokerID, epoch kafka.LeaderEpoch) {
+	if s.resp.Version < 10 {
+		return
+	}
+	row.CurrentLeader.LeaderID, row.CurrentLeader.LeaderEpoch = int32(leader), int32(epoch)
 	named := func(b kmsg.ProduceResponseBroker) bool { return b.NodeID == int32(leader) }
-	if e, ok := liveEndpoint(img, leader, listener); ok && !slices.ContainsFunc(s.resp.Brokers, named) {
+	if e, ok := liveEndpoint(img, leader, s.listener); ok && !slices.ContainsFunc(s.resp.Brokers, named) {
 		s.resp.Brokers = append(s.resp.Brokers, kmsg.ProduceResponseBroker{NodeID: int32(leader), Host: e.Host, Port: int32(e.Port), Rack: nullable(e.rack)})
 	}
 }

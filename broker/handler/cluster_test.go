@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"weir/broker/replica"
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
@@ -26,6 +27,9 @@ func (f *fixture) heartbeat(h controller.BrokerHeartbeat) {
 	}
 }
 
+// fenceSelf takes the fixture's own broker out of everything.
+func (f *fixture) fenceSelf() { f.heartbeat(controller.BrokerHeartbeat{Broker: self, WantFence: true}) }
+
 func (f *fixture) registration(topic string, partition int32) *metadata.PartitionRegistration {
 	f.t.Helper()
 	t, ok := f.node.Image().Topics.ByName(topic)
@@ -35,7 +39,7 @@ func (f *fixture) registration(topic string, partition int32) *metadata.Partitio
 	return t.Partition(partition)
 }
 
-// join adds a broker to the ISR of a partition that this broker leads, as if it had caught up.
+// join adds a broker to the ISR of a partition, as if its leader had seen it catch up.
 func (f *fixture) join(topic string, partition int32, id kafka.BrokerID) {
 	f.t.Helper()
 	t, own := byName(f.node.Image(), topic), f.registration(topic, partition)
@@ -43,8 +47,8 @@ func (f *fixture) join(topic string, partition int32, id kafka.BrokerID) {
 	for _, member := range append(slices.Clone(own.ISR), id) {
 		change.ISR = append(change.ISR, controller.ISRMember{Broker: member, Epoch: -1})
 	}
-	epoch, _ := f.node.Registered()
-	reply, err := f.node.Submit(f.t.Context(), controller.AlterPartition{Broker: self, Epoch: epoch, Partitions: []controller.ISRChange{change}})
+	leader, _ := f.node.Image().Brokers.ByID(own.Leader)
+	reply, err := f.node.Submit(f.t.Context(), controller.AlterPartition{Broker: leader.ID, Epoch: leader.Epoch, Partitions: []controller.ISRChange{change}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -243,6 +247,37 @@ func TestReadsOfAFollower(t *testing.T) {
 	producers.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: "t", Partitions: []int32{0}}}
 	if row := c.call(0, producers).(*kmsg.DescribeProducersResponse).Topics[0].Partitions[0]; row.ErrorCode != 0 {
 		t.Errorf("producers: %v", kafka.Code(row.ErrorCode))
+	}
+}
+
+// Whoever waits for replicas when the leadership moves is told where it went (KIP-951).
+func TestProducersThatWaitAreToldTheNewLeader(t *testing.T) {
+	f := newFixture(t)
+	f.addBroker(2, metadata.Endpoint{Name: listener, Host: "two.test", Port: 9093})
+	f.createTopicOn("t", [][]kafka.BrokerID{{self, 2}, {self, 2}})
+	c := f.client()
+	for version, leader := range map[int16]int32{9: -1, 11: 2} {
+		req := produceRequestTo(replica.AcksAll, topicRecords{"t", 0, records(t, 1, 10)}, topicRecords{"t", 1, records(t, 1, 10)})
+		reply := c.start(version, req)
+		if reply.Pending() == nil {
+			t.Fatal("acknowledged before broker 2 has it")
+		}
+		epoch := f.registration("t", 0).LeaderEpoch
+		f.fenceSelf()
+		resp := answer(t, version, req, reply).(*kmsg.ProduceResponse)
+		for _, topic := range resp.Topics {
+			row := topic.Partitions[0]
+			if kafka.Code(row.ErrorCode) != kafka.NotLeaderOrFollower || row.CurrentLeader.LeaderID != leader || leader > 0 && row.CurrentLeader.LeaderEpoch != int32(epoch)+1 {
+				t.Errorf("v%d: %+v", version, row)
+			}
+		}
+		if version >= 10 && (len(resp.Brokers) != 1 || resp.Brokers[0].NodeID != 2 || resp.Brokers[0].Host != "two.test") {
+			t.Errorf("v%d: the leader is at %+v", version, resp.Brokers)
+		}
+		f.heartbeat(controller.BrokerHeartbeat{Broker: self}) // and once more, if there is another version
+		f.join("t", 0, self)
+		f.join("t", 1, self)
+		c.elected(2, 0, nil)
 	}
 }
 

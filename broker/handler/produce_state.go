@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 // It is one allocation for the usual request of one partition.
 type produceState struct {
 	h        *Handlers
+	listener string // of the client
 	resp     kmsg.ProduceResponse
 	rows     []kmsg.ProduceResponseTopicPartition // of all topics, one after the other
 	appended replica.AppendRequest                // used for one partition after the other
@@ -39,8 +41,8 @@ type produceState struct {
 	oneTopic [1]kmsg.ProduceResponseTopic
 }
 
-func newProduceState(h *Handlers, req *kmsg.ProduceRequest, now time.Time) *produceState {
-	s := &produceState{h: h}
+func newProduceState(h *Handlers, req *kmsg.ProduceRequest, listener string, now time.Time) *produceState {
+	s := &produceState{h: h, listener: listener}
 	s.resp.Version = req.Version
 	s.appended = replica.AppendRequest{Version: req.Version, Acks: req.Acks, Now: now, Acker: s}
 	n := 0
@@ -116,10 +118,21 @@ func (s *produceState) Acked(row int, err error) {
 	}
 	if out := &s.rows[row]; out.ErrorCode == int16(kafka.RequestTimedOut) { // else it has an error that counts more
 		out.ErrorCode = int16(kafka.CodeOf(err))
+		if err != nil {
+			s.deposed(out, err)
+		}
 	}
 	s.mu.Unlock()
 	if s.balance.Add(-1) == 0 {
 		s.finish()
+	}
+}
+
+// deposed names the leader that there is now, where that is why a row failed.
+func (s *produceState) deposed(row *kmsg.ProduceResponseTopicPartition, err error) {
+	var refused *replica.Error
+	if errors.As(err, &refused) && refused.Code() == kafka.NotLeaderOrFollower {
+		s.nameLeader(s.h.Image(), row, refused.Leader, refused.LeaderEpoch)
 	}
 }
 
