@@ -59,7 +59,7 @@ func (b *Broker) coordinate(delta *metadata.Delta, img *metadata.Image) {
 		}
 		if replica := b.replicas.Partition(p.TopicPartition); replica != nil {
 			b.groups.Elect(p.Partition, p.Registration.LeaderEpoch, coordinated{replica})
-			elected = true
+			elected = elected || isNewEpoch(delta.Old, p)
 		} else { // its log cannot be used
 			b.groups.Resign(p.Partition)
 		}
@@ -80,6 +80,16 @@ func (b *Broker) coordinate(delta *metadata.Delta, img *metadata.Image) {
 		}
 		b.groups.Each(deleted)
 	}
+}
+
+// isNewEpoch reports whether a partition has another leader epoch than it had, and not just another ISR.
+func isNewEpoch(before *metadata.Image, p metadata.LocalPartition) bool {
+	t, ok := before.Topics.ByID(p.TopicID)
+	if !ok {
+		return true
+	}
+	old := t.Partition(p.Partition)
+	return old == nil || old.LeaderEpoch != p.Registration.LeaderEpoch
 }
 
 // coordinated makes a replica what a coordinator's shard needs.
