@@ -141,7 +141,7 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 			next.partitions, next.offline = make(map[kafka.TopicPartition]*Partition), make(map[kafka.TopicPartition]error)
 		}
 		for _, p := range local.Deleted {
-			m.remove(next, p)
+			m.remove(next, p, delta.Jump)
 		}
 		for _, p := range slices.Concat(local.Leaders, local.Followers) {
 			m.assign(next, p, img, changed)
@@ -211,12 +211,17 @@ func (m *Manager) follow(followers []metadata.LocalPartition) {
 	}
 }
 
-// remove deletes a replica on positive evidence: a record that removed the topic, or moved the replica away (R33).
-func (m *Manager) remove(next *view, p metadata.LocalPartition) {
+// remove deletes a replica on positive evidence: a record that removed the topic, or moved the replica away. Where the metadata
+// came as a snapshot there is none, only that it says nothing of the replica any more; then the log is set aside.
+func (m *Manager) remove(next *view, p metadata.LocalPartition, byAbsence bool) {
 	m.drop(next, p.TopicPartition)
 	delete(next.offline, p.TopicPartition)
 	if l := m.Logs.Log(p.TopicPartition); l != nil && l.TopicID() == p.TopicID {
-		if err := m.Logs.Delete(p.TopicPartition); err != nil {
+		discard := m.Logs.Delete
+		if byAbsence {
+			discard = m.Logs.MarkStray
+		}
+		if err := discard(p.TopicPartition); err != nil {
 			m.Logger.Error("a deleted partition's directory could not be removed", "partition", p.TopicPartition, "error", err)
 		}
 	}
@@ -260,7 +265,7 @@ func (m *Manager) drop(next *view, tp kafka.TopicPartition) {
 }
 
 // open finds or makes the log of a replica. A log of an earlier topic of that name is set aside, never deleted: that it
-// is not in the metadata is no evidence that it was removed (R33).
+// is not in the metadata is no evidence that it was removed.
 func (m *Manager) open(p metadata.LocalPartition, config *TopicConfig) (*log.Log, error) {
 	if l := m.Logs.Log(p.TopicPartition); l != nil {
 		if l.TopicID() == p.TopicID {
@@ -280,7 +285,7 @@ func (m *Manager) open(p metadata.LocalPartition, config *TopicConfig) (*log.Log
 }
 
 // SetStraysAside renames the logs that no partition of this broker's claims, after the first Apply. They are kept: that
-// a topic is not in the metadata is no evidence that it was deleted (R33).
+// a topic is not in the metadata is no evidence that it was deleted.
 func (m *Manager) SetStraysAside() {
 	for _, l := range m.Logs.Logs() {
 		if p := m.Partition(l.TP()); p != nil && p.log == l || m.Offline(l.TP()) {

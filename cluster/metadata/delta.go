@@ -13,6 +13,8 @@ import (
 // by type and name.
 type Delta struct {
 	Old, New *Image
+	// Jump says that nobody saw the steps in between (Diff): what is not there any more is known by its absence alone.
+	Jump bool
 
 	TopicsDeleted []*Topic // as they were
 	TopicsCreated []*Topic
@@ -97,7 +99,7 @@ func (d *Delta) sort() {
 // Diff returns the Delta between any two images: for the first image that a node has, and for one that came as a snapshot.
 // It looks at everything there is.
 func Diff(from, to *Image) *Delta {
-	d := &Delta{Old: from, New: to, ProducerIDs: from.NextProducerID != to.NextProducerID}
+	d := &Delta{Old: from, New: to, Jump: true, ProducerIDs: from.NextProducerID != to.NextProducerID}
 	for t := range from.Topics.All() {
 		if _, ok := to.Topics.ByID(t.ID); !ok {
 			d.TopicsDeleted = append(d.TopicsDeleted, t)
