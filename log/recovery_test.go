@@ -341,7 +341,7 @@ func TestOwnCheckpoints(t *testing.T) {
 	}
 }
 
-// The offsets that Kafka's rules give for truncation (R29, KAFKA-10706), with what must follow.
+// The offsets that Kafka's rules give for truncation (KAFKA-10706), with what must follow.
 func TestTruncate(t *testing.T) {
 	fsys := vfs.NewMem()
 	l := openTest(t, fsys, smallSegments)

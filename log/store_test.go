@@ -137,7 +137,7 @@ func TestStoreSurvives(t *testing.T) {
 	}
 }
 
-// A disk that fails takes its directory's logs offline, and no others (R23).
+// A disk that fails takes its directory's logs offline, and no others.
 func TestFailedDirectory(t *testing.T) {
 	faulty := vfs.NewFaulty(vfs.NewMem())
 	var failed []string
@@ -292,7 +292,7 @@ func TestDeletedNameFits(t *testing.T) {
 	}
 }
 
-// Nothing is removed because its topic is not known (R33).
+// Nothing is removed because its topic is not known.
 func TestStray(t *testing.T) {
 	fsys := vfs.NewMem()
 	s := openStore(t, fsys)
