@@ -9,6 +9,10 @@ import (
 	"weir/internal/kafka"
 )
 
+// automaticTimeoutMs is how long a request waits for topics that it has made. Without a controller they are not made, and clients
+// have to be told soon what else they asked for.
+const automaticTimeoutMs = 2_000
+
 // autoCreate has topics made that a Metadata request named (KIP-361). What cannot be made is not there when the client
 // asks again. The log has one line a request, with the first of the reasons: a request may name very many.
 func (h *Handlers) autoCreate(r *Request, names []string) {
@@ -16,7 +20,7 @@ func (h *Handlers) autoCreate(r *Request, names []string) {
 	for _, name := range names {
 		cmd.Topics = append(cmd.Topics, h.automaticTopic(name))
 	}
-	reply, err := h.submit(r, ownTimeoutMs, cmd)
+	reply, err := h.submit(r, automaticTimeoutMs, cmd)
 	if err != nil {
 		h.Logger.Warn("topics could not be created automatically", "topics", len(names), "first", names[0], "error", err)
 		return

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -278,6 +279,45 @@ func TestProducersThatWaitAreToldTheNewLeader(t *testing.T) {
 		f.join("t", 0, self)
 		f.join("t", 1, self)
 		c.elected(2, 0, nil)
+	}
+}
+
+// While there is no controller a topic that would be made is not there, and the rest of the answer does not wait for it.
+func TestNothingWaitsLongForAutomaticTopics(t *testing.T) {
+	f := newFixture(t)
+	f.createTopic("there", 1)
+	f.handlers.Controller = silentController{}
+	for name, ask := range map[string]func(c *client) (<-chan Reply, func(Reply) kafka.Code){
+		"Metadata": func(c *client) (<-chan Reply, func(Reply) kafka.Code) {
+			req := metadataRequest("there", "new")
+			req.AllowAutoTopicCreation = true
+			return c.later(12, req), func(reply Reply) kafka.Code {
+				codes := topicCodes(answer(t, 12, req, reply).(*kmsg.MetadataResponse))
+				if codes["there"] != kafka.None {
+					t.Errorf("a topic that is there: %v", codes["there"])
+				}
+				return codes["new"]
+			}
+		},
+		"FindCoordinator": func(c *client) (<-chan Reply, func(Reply) kafka.Code) {
+			req := kmsg.NewPtrFindCoordinatorRequest()
+			req.CoordinatorKey = "g"
+			return c.later(3, req), func(reply Reply) kafka.Code {
+				return kafka.Code(answer(t, 3, req, reply).(*kmsg.FindCoordinatorResponse).ErrorCode)
+			}
+		},
+	} {
+		c := f.client()
+		replies, code := ask(c)
+		<-c.waits
+		f.clock.Advance(automaticTimeoutMs * time.Millisecond)
+		want := kafka.UnknownTopicOrPartition
+		if name == "FindCoordinator" {
+			want = kafka.CoordinatorNotAvailable
+		}
+		if got := code(<-replies); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }
 
