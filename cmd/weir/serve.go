@@ -38,17 +38,24 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a broker",
-		Long: `Run a broker until SIGTERM or SIGINT; a second signal ends it at once.
+		Long: `Run a broker until SIGTERM or SIGINT; a second signal ends it at once. Where there are others in its cluster,
+it gives away first what it leads.
 
 Without any setting it listens on localhost:9092 only and keeps its data in the user's data folder
 ($XDG_DATA_HOME/weir, else ~/.local/share/weir).
 
 Settings have Kafka's names. They come from, later ones winning: defaults, the file of --config (Kafka's
 server.properties, as it is), variables KAFKA_* (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --override, and
---listen, --data-dir and --http. A wrong setting ends with exit code 2 before anything is touched.`,
+--listen, --data-dir and --http. A wrong setting ends with exit code 2 before anything is touched.
+
+Several nodes found a cluster when all have been started: each with a node.id of its own, the same
+controller.quorum.voters, and the port that these name for it as weir.peer.port. With process.roles=broker, a node
+joins the cluster of those voters.`,
 		Example: `  weir serve
   weir serve --listen 127.0.0.1:9192 --data-dir /tmp/weir
-  weir serve --config server.properties --override num.partitions=3`,
+  weir serve --config server.properties --override num.partitions=3
+  weir serve --listen 127.0.0.1:9092 --data-dir n1 --override node.id=1 --override weir.peer.port=9192 \
+    --override controller.quorum.voters=1@127.0.0.1:9192,2@127.0.0.1:9292,3@127.0.0.1:9392`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.ErrOrStderr(), &flags) },
 	}
