@@ -248,8 +248,8 @@ func (a *actor) answerCurrent(err error) {
 func (a *actor) logEnd(err error) {
 	l := a.runtime.Logger.With("partition", a.tp, "leader_epoch", a.epoch)
 	switch {
-	case errors.Is(err, errStopped):
-		l.Debug("a coordinator's partition is no longer coordinated here")
+	case errors.Is(err, errStopped), errors.Is(err, errDeposed) && kafka.CodeOf(err) != kafka.KafkaStorageError: // it goes on elsewhere
+		l.Debug("a coordinator's partition is no longer coordinated here", "reason", err)
 	case errors.Is(err, errDeposed):
 		l.Warn("a coordinator's partition takes no appends any more", "error", err)
 	case errors.Is(err, errStartOver):
