@@ -29,8 +29,7 @@ type host struct {
 
 	inbox   []*raftpb.Message
 	paused  time.Duration // until when the process stands still
-	ticking bool
-	pending bool // the inbox is to be looked at
+	pending bool          // the inbox is to be looked at
 
 	// cutIn counts down the operations on the disk until the process ends in the midst of a step; −1: it does not. image is
 	// what the disk has then, and whatever the process still does has no effect.
