@@ -37,6 +37,7 @@ type assignments struct {
 	cancel context.CancelFunc
 	mu     struct {
 		sync.Mutex
+		image   *metadata.Image        // the newest; that of the node comes after it
 		pending []kafka.TopicPartition // in the order in which they came
 		queued  map[kafka.TopicPartition]bool
 		running bool
@@ -46,7 +47,6 @@ type assignments struct {
 
 // commander is what of cluster.Node the assignments need.
 type commander interface {
-	Image() *metadata.Image
 	Registered() (kafka.BrokerEpoch, bool)
 	Submit(context.Context, controller.Command) (controller.Reply, error)
 }
@@ -59,7 +59,7 @@ func newAssignments(self kafka.BrokerID, replicas *replica.Manager, store *log.S
 }
 
 // Apply looks at the replicas that a change concerns, after the replica manager has taken it over.
-func (a *assignments) Apply(delta *metadata.Delta) {
+func (a *assignments) Apply(delta *metadata.Delta, img *metadata.Image) {
 	local := delta.Local(a.self)
 	var wrong []kafka.TopicPartition
 	for _, list := range [][]metadata.LocalPartition{local.Leaders, local.Followers} {
@@ -69,18 +69,16 @@ func (a *assignments) Apply(delta *metadata.Delta) {
 			}
 		}
 	}
-	if len(wrong) == 0 {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.mu.image = img
 	for _, tp := range wrong {
 		if !a.mu.queued[tp] {
 			a.mu.queued[tp] = true
 			a.mu.pending = append(a.mu.pending, tp)
 		}
 	}
-	if !a.mu.running && a.ctx.Err() == nil {
+	if len(a.mu.pending) > 0 && !a.mu.running && a.ctx.Err() == nil {
 		a.mu.running = true
 		a.mu.work.Go(a.run)
 	}
@@ -99,36 +97,35 @@ func (a *assignments) misplaced(tp kafka.TopicPartition, r *metadata.PartitionRe
 // run tells the controller until nothing is left.
 func (a *assignments) run() {
 	for {
-		tps := a.take()
+		tps, img := a.take()
 		if tps == nil {
 			return
 		}
-		if cmd, ok := a.command(tps); ok && !a.tell(cmd) {
+		if cmd, ok := a.command(tps, img); ok && !a.tell(cmd) {
 			return
 		}
 	}
 }
 
-// take returns some of what is to be told; nil, and the end of the work, if that is nothing.
-func (a *assignments) take() []kafka.TopicPartition {
+// take returns some of what is to be told, with the newest image; nil, and the end of the work, if that is nothing.
+func (a *assignments) take() ([]kafka.TopicPartition, *metadata.Image) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := min(len(a.mu.pending), maxAssignments)
 	if n == 0 || a.ctx.Err() != nil {
 		a.mu.running = false
-		return nil
+		return nil, nil
 	}
 	tps := a.mu.pending[:n:n]
 	a.mu.pending = a.mu.pending[n:]
 	for _, tp := range tps {
 		delete(a.mu.queued, tp)
 	}
-	return tps
+	return tps, a.mu.image
 }
 
-// command says what is still wrong in the newest image.
-func (a *assignments) command(tps []kafka.TopicPartition) (cmd controller.AssignReplicasToDirs, ok bool) {
-	img := a.node().Image()
+// command says what is still wrong in an image.
+func (a *assignments) command(tps []kafka.TopicPartition, img *metadata.Image) (cmd controller.AssignReplicasToDirs, ok bool) {
 	cmd.Broker = a.self
 	for _, tp := range tps {
 		topic, known := img.Topics.ByName(tp.Topic)

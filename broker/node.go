@@ -109,7 +109,7 @@ func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 	return func(delta *metadata.Delta, img *metadata.Image) {
 		b.others.links.Apply(delta, img)
 		b.replicas.Apply(delta, img)
-		b.others.places.Apply(delta)
+		b.others.places.Apply(delta, img)
 		for _, change := range delta.Brokers {
 			b.others.fetchers.Retry(change.ID)
 		}
