@@ -49,12 +49,15 @@ func (f *founding) answer([]byte) ([]byte, error) {
 
 // settle asks the voters of self until it is known what to do. It returns when that is so, when the settings of nodes
 // contradict each other, or when ctx ends.
-func (f *founding) settle(ctx context.Context, self cluster.Hello) (cluster.Founding, error) {
+func (f *founding) settle(ctx context.Context, self cluster.Hello, voters []config.Voter) (cluster.Founding, error) {
 	f.greeting.Store(&self)
 	heard := make(map[string]*cluster.Hello)
 	var said time.Time
 	for begin := f.clock.Now(); ; {
 		f.ask(ctx, self.Voters, heard)
+		if err := checkIDs(voters, heard); err != nil {
+			return cluster.Founding{}, err
+		}
 		decided, err := cluster.DecideFounding(self, heard)
 		if err != nil || decided.Wait == "" {
 			return decided, err
@@ -71,6 +74,17 @@ func (f *founding) settle(ctx context.Context, self cluster.Hello) (cluster.Foun
 		case <-timer.C():
 		}
 	}
+}
+
+// checkIDs holds who answers against the ids of controller.quorum.voters: an address that stands for two nodes by mistake
+// would found a smaller cluster than is wanted.
+func checkIDs(voters []config.Voter, heard map[string]*cluster.Hello) error {
+	for _, v := range voters {
+		if h := heard[v.Address()]; h != nil && v.ID != kafka.NoBroker && h.Member.Node != v.ID {
+			return kafka.Errorf(kafka.InvalidConfig, "controller.quorum.voters says that node %d is at %s, and node %d answers there", v.ID, v.Address(), h.Member.Node)
+		}
+	}
+	return nil
 }
 
 // ask has all addresses answer at the same time, and returns when they have or their time is over.
@@ -106,7 +120,7 @@ func (b *Broker) found(ctx context.Context, dir kafka.DirectoryID, clusterID str
 		b.founding.greeting.Store(&self)
 		return clusterID, nil
 	}
-	decided, err := b.founding.settle(ctx, self)
+	decided, err := b.founding.settle(ctx, self, b.Config.Quorum.Voters)
 	if err != nil {
 		return "", err
 	}

@@ -65,7 +65,7 @@ var generalTable = []Def{
 	{Name: "node.id", Type: Int, Default: "1", Valid: atLeast(0),
 		Doc: "The number of this node, unique in the cluster. Weir's default is 1."},
 	{Name: "process.roles", Type: List, Default: "broker,controller", Valid: listOf{words: []string{"broker", "controller"}, nonEmpty: true},
-		Doc: "The parts this node plays. Weir's default is both; a node that is a controller only does not exist."},
+		Doc: "The parts this node plays. Weir's default is both; a broker alone is told by controller.quorum.bootstrap.servers where the controllers are."},
 	{Name: "broker.rack", Type: String, Null: true,
 		Doc: "Where the broker stands, such as an availability zone: replicas are spread over racks, and clients are told."},
 	{Name: "broker.heartbeat.interval.ms", Type: Int, Default: "2000",

@@ -94,6 +94,9 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 		if errors.As(err, &bind) {
 			return usageLine(err)
 		}
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil // it was told to stop while it waited for the others
+		}
 		return err
 	}
 	web.opened(b)
