@@ -37,10 +37,11 @@ func (h *Handlers) autoCreate(r *Request, names []string) {
 	}
 }
 
-// automaticTopic is what becomes of a name that is asked for and may be created: the broker's defaults or, for an internal
+// automaticTopic is what becomes of a name that is asked for and may be created: this broker's defaults or, for an internal
 // topic, what its coordinator needs. The controller lowers the replicas of internal topics to what there are brokers.
 func (h *Handlers) automaticTopic(name string) controller.NewTopic {
-	t := controller.NewTopic{Name: name, ID: kafka.NewUUID(), NumPartitions: -1, ReplicationFactor: -1}
+	d := h.Config.Topics
+	t := controller.NewTopic{Name: name, ID: kafka.NewUUID(), NumPartitions: d.NumPartitions, ReplicationFactor: d.DefaultReplicationFactor}
 	switch name {
 	case kafka.ConsumerOffsetsTopic:
 		o := h.Config.Offsets
