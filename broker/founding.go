@@ -35,7 +35,8 @@ type founding struct {
 	dial     peer.Dialer
 	clock    clock.Clock
 	logger   *slog.Logger
-	greeting atomic.Pointer[cluster.Hello] // nil until the metadata directory's id is known
+	greeting atomic.Pointer[cluster.Hello]  // nil until the metadata directory's id is known
+	members  func() []metadata.QuorumMember // that may lead the cluster which the node belongs to; not called before
 }
 
 // answer is peersOptions.Founding: it says who this node is.
@@ -43,6 +44,11 @@ func (f *founding) answer([]byte) ([]byte, error) {
 	h := f.greeting.Load()
 	if h == nil {
 		return nil, kafka.Errorf(kafka.BrokerNotAvailable, "This node has only begun to start.")
+	}
+	if h.Founded {
+		told := *h
+		told.Members = f.members()
+		h = &told
 	}
 	return json.Marshal(h)
 }
@@ -188,5 +194,17 @@ func (b *Broker) belongs() {
 	h := b.hello(b.metadataDirectory(), b.store.ClusterID())
 	h.Founded = true
 	h.Founders = b.founded.Founders
+	b.founding.members = b.voters
 	b.founding.greeting.Store(&h)
+}
+
+// voters are the members that may lead the cluster, as far as this node knows where they are.
+func (b *Broker) voters() (members []metadata.QuorumMember) {
+	known := b.node.Image().Quorum
+	for _, v := range b.node.QuorumStatus().Voters {
+		if m, ok := known.ByRaftID(v.RaftID); ok {
+			members = append(members, m)
+		}
+	}
+	return members
 }

@@ -16,9 +16,10 @@ type Hello struct {
 	Voters     []string // addresses of those that found the cluster, by its settings; sorted
 	ClusterID  string   // of its cluster; before there is one, what it is told to call it, or empty
 
-	// Founded says that it belongs to a cluster already, founded by Founders.
-	Founded  bool
-	Founders []metadata.QuorumMember
+	// Founded says that it belongs to a cluster already. Founders founded that; only who took part and has not been started again
+	// since tells. Members are those that may lead it now.
+	Founded           bool
+	Founders, Members []metadata.QuorumMember
 }
 
 // Founding is what a node without a metadata log is to do next. Unless it is to wait, ClusterID is settled.
@@ -58,7 +59,7 @@ func DecideFounding(self Hello, heard map[string]*Hello) (Founding, error) {
 			clusterID = h.ClusterID
 		}
 		if h.Founded {
-			return self.follow(h), nil
+			return self.follow(h, heard), nil
 		}
 		if err := self.agrees(h, address); err != nil {
 			return Founding{}, err
@@ -70,17 +71,27 @@ func DecideFounding(self Hello, heard map[string]*Hello) (Founding, error) {
 	return self.foundWith(members, missing, clusterID)
 }
 
-// follow is what to do about a cluster that there is.
-func (h Hello) follow(other *Hello) Founding {
+// follow is what to do about a cluster that there is. Who joins it knows nobody but those that it is given here, until it has a
+// log: so they must be all that anybody named, whoever answered first. Perhaps only one of them leads, and that changes.
+func (h Hello) follow(other *Hello, heard map[string]*Hello) Founding {
 	for _, m := range other.Founders {
 		if m.RaftID == h.Member.RaftID {
 			return Founding{ClusterID: other.ClusterID, Founders: other.Founders}
 		}
 	}
 	contacts := []metadata.QuorumMember{other.Member}
-	for _, m := range other.Founders {
-		if m.RaftID != other.Member.RaftID {
+	add := func(m metadata.QuorumMember) {
+		known := func(c metadata.QuorumMember) bool { return c.RaftID == m.RaftID }
+		if !slices.ContainsFunc(contacts, known) {
 			contacts = append(contacts, m)
+		}
+	}
+	for _, m := range slices.Concat(other.Founders, other.Members) {
+		add(m)
+	}
+	for _, address := range h.Voters {
+		if also := heard[address]; also != nil && also.Founded && also.ClusterID == other.ClusterID {
+			add(also.Member)
 		}
 	}
 	return Founding{ClusterID: other.ClusterID, Join: contacts}

@@ -57,6 +57,13 @@ func TestDecideFounding(t *testing.T) {
 			}
 		}
 	}
+	knows := func(others ...*Hello) func(*Hello) {
+		return func(h *Hello) {
+			for _, o := range others {
+				h.Members = append(h.Members, o.Member)
+			}
+		}
+	}
 	brokerOnly := func(h *Hello) { h.Controller = false }
 	otherDisk := func(h *Hello) { h.Member.RaftID, h.Member.Directory = 999, kafka.UUID{99} }
 	one, two, three := founder(1), founder(2), founder(3)
@@ -65,25 +72,27 @@ func TestDecideFounding(t *testing.T) {
 		heard map[string]*Hello
 		want  string
 	}{
-		"nobody answers":              {one, nil, "wait for an answer from h1:1, h2:1, h3:1"},
-		"one is missing":              {one, heardFrom(one, nil, three), "wait for an answer from h2:1"},
-		"the lowest id founds":        {one, heardFrom(one, two, three), "cluster= founder=1 founder=2 founder=3"},
-		"by id, not by address":       {two, heardFrom(three, two, founder(7)), "cluster= founder=2 founder=3 founder=7"},
-		"the others wait for it":      {three, heardFrom(one, two, three), "wait for node 1 at h1:1 to found the cluster"},
-		"one of them has a name":      {one, heardFrom(one, founder(2, named("n")), three), "cluster=n founder=1 founder=2 founder=3"},
-		"two names":                   {one, heardFrom(one, founder(2, named("n")), founder(3, named("m"))), "error INCONSISTENT_CLUSTER_ID: node 3 at h3:1 is of cluster m, and this node 1 of cluster n"},
-		"a founder comes late":        {three, heardFrom(founder(1, founded(one, two, three)), nil, three), "cluster=c founder=1 founder=2 founder=3"},
-		"its disk was lost":           {founder(3, otherDisk), heardFrom(founder(1, founded(one, two, three)), nil, nil), "cluster=c via=1 via=2 via=3"},
-		"a stranger joins":            {founder(9), heardFrom(nil, founder(2, founded(one, two, three)), nil), "cluster=c via=2 via=1 via=3"},
-		"a stranger waits":            {founder(9), heardFrom(one, two, three), "wait for h1:1, h2:1, h3:1 to found the cluster"},
-		"a broker joins":              {founder(9, brokerOnly), heardFrom(nil, nil, founder(3, founded(one, two, three))), "cluster=c via=3 via=1 via=2"},
-		"another cluster":             {founder(9, named("d")), heardFrom(founder(1, founded(one)), nil, nil), "error INCONSISTENT_CLUSTER_ID: node 1 at h1:1 is of cluster c, and this node 9 of cluster d"},
-		"other voters":                {one, heardFrom(one, founder(2, func(h *Hello) { h.Voters = []string{"h2:1"} }), nil), "error INVALID_CONFIG: the nodes that found a cluster must all name the same voters: node 2 at h2:1 names h2:1, and this node 1 names h1:1,h2:1,h3:1"},
-		"a broker among the voters":   {one, heardFrom(one, founder(2, brokerOnly), nil), "error INVALID_CONFIG: node 2 at h2:1 is among the voters h1:1,h2:1,h3:1, and its process.roles is broker alone"},
-		"an id twice":                 {one, heardFrom(one, two, founder(2, otherDisk)), "error INVALID_CONFIG: the nodes at h2:1 and h2:1 both have the id 2; every node needs a node.id of its own"},
-		"this node's id":              {one, heardFrom(one, founder(1, otherDisk), nil), "error INVALID_CONFIG: the node at h2:1 has the id 1, as this node has; every node needs a node.id of its own"},
-		"one node by two addresses":   {one, heardFrom(one, one, two), "cluster= founder=1 founder=2"},
-		"founders are asked in order": {three, heardFrom(nil, founder(2, founded(one, two, three)), nil), "cluster=c founder=1 founder=2 founder=3"},
+		"nobody answers":                      {one, nil, "wait for an answer from h1:1, h2:1, h3:1"},
+		"one is missing":                      {one, heardFrom(one, nil, three), "wait for an answer from h2:1"},
+		"the lowest id founds":                {one, heardFrom(one, two, three), "cluster= founder=1 founder=2 founder=3"},
+		"by id, not by address":               {two, heardFrom(three, two, founder(7)), "cluster= founder=2 founder=3 founder=7"},
+		"the others wait for it":              {three, heardFrom(one, two, three), "wait for node 1 at h1:1 to found the cluster"},
+		"one of them has a name":              {one, heardFrom(one, founder(2, named("n")), three), "cluster=n founder=1 founder=2 founder=3"},
+		"two names":                           {one, heardFrom(one, founder(2, named("n")), founder(3, named("m"))), "error INCONSISTENT_CLUSTER_ID: node 3 at h3:1 is of cluster m, and this node 1 of cluster n"},
+		"a founder comes late":                {three, heardFrom(founder(1, founded(one, two, three)), nil, three), "cluster=c founder=1 founder=2 founder=3"},
+		"its disk was lost":                   {founder(3, otherDisk), heardFrom(founder(1, founded(one, two, three)), nil, nil), "cluster=c via=1 via=2 via=3"},
+		"a stranger joins":                    {founder(9), heardFrom(nil, founder(2, founded(one, two, three)), nil), "cluster=c via=2 via=1 via=3"},
+		"a stranger waits":                    {founder(9), heardFrom(one, two, three), "wait for h1:1, h2:1, h3:1 to found the cluster"},
+		"a broker joins":                      {founder(9, brokerOnly), heardFrom(nil, nil, founder(3, founded(one, two, three))), "cluster=c via=3 via=1 via=2"},
+		"by a founder that was started again": {founder(9), heardFrom(founder(1, founded()), nil, founder(3, founded())), "cluster=c via=1 via=3"},
+		"by one that knows more":              {founder(9), heardFrom(founder(1, founded(), knows(two, founder(5))), nil, nil), "cluster=c via=1 via=2 via=5"},
+		"another cluster":                     {founder(9, named("d")), heardFrom(founder(1, founded(one)), nil, nil), "error INCONSISTENT_CLUSTER_ID: node 1 at h1:1 is of cluster c, and this node 9 of cluster d"},
+		"other voters":                        {one, heardFrom(one, founder(2, func(h *Hello) { h.Voters = []string{"h2:1"} }), nil), "error INVALID_CONFIG: the nodes that found a cluster must all name the same voters: node 2 at h2:1 names h2:1, and this node 1 names h1:1,h2:1,h3:1"},
+		"a broker among the voters":           {one, heardFrom(one, founder(2, brokerOnly), nil), "error INVALID_CONFIG: node 2 at h2:1 is among the voters h1:1,h2:1,h3:1, and its process.roles is broker alone"},
+		"an id twice":                         {one, heardFrom(one, two, founder(2, otherDisk)), "error INVALID_CONFIG: the nodes at h2:1 and h2:1 both have the id 2; every node needs a node.id of its own"},
+		"this node's id":                      {one, heardFrom(one, founder(1, otherDisk), nil), "error INVALID_CONFIG: the node at h2:1 has the id 1, as this node has; every node needs a node.id of its own"},
+		"one node by two addresses":           {one, heardFrom(one, one, two), "cluster= founder=1 founder=2"},
+		"founders are asked in order":         {three, heardFrom(nil, founder(2, founded(one, two, three)), nil), "cluster=c founder=1 founder=2 founder=3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := DecideFounding(*c.self, c.heard)
