@@ -153,10 +153,14 @@ func (c *control) decide() {
 	c.step(quorum.Propose{Data: metadata.AppendEntry(nil, base.Index, records)})
 }
 
-// warnUnclean tells of leaders that may lack what was acknowledged: nobody should have to find out by missing it.
+// warnUnclean tells of leaders that may lack what was acknowledged and others have: nobody should have to find out by missing
+// it.
 func (c *control) warnUnclean(img *metadata.Image, decided []metadata.Record) {
 	for _, u := range controller.UncleanLeaders(img, decided) {
 		topic, _ := img.Topics.ByID(u.Topic)
+		if len(topic.Partition(u.Partition).Replicas) == 1 {
+			continue // nobody else has anything
+		}
 		c.logger.Warn("an unclean election: records that were acknowledged may be lost", "partition", kafka.TopicPartition{Topic: topic.Name, Partition: u.Partition}, "leader", u.Leader)
 	}
 }

@@ -147,6 +147,9 @@ func (h *Handlers) topicPartition(t *metadata.Topic, partition int32) (*replica.
 		return nil, errUnknownTopicOrPartition
 	}
 	if p := h.Replicas.Partition(kafka.TopicPartition{Topic: t.Name, Partition: partition}); p != nil && p.TopicID() == t.ID {
+		if p.Log().Offline() != nil { // whoever leads by now: this is what Kafka's broker says of a directory of its own
+			return nil, kafka.Errorf(kafka.KafkaStorageError, "")
+		}
 		return p, nil
 	}
 	if h.Replicas.Offline(kafka.TopicPartition{Topic: t.Name, Partition: partition}) {
