@@ -1,14 +1,20 @@
 # `make` alone prints the targets. What each needs beyond Go is installed by none of them: see CONTRIBUTING.md.
 
+SHELL       = /bin/bash
+.SHELLFLAGS = -o pipefail -c
+
 GO        ?= go
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 SOAKFUZZ  ?= 10m
+SEED      ?= 1
+SEEDS     ?= 500
+SOAKSEEDS ?= 2000
 
 # Linters are pinned by a module file of their own, so that the broker's dependencies stay the broker's.
 TOOL = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
-.PHONY: help build test race lint fuzz compat bench generate check soak
+.PHONY: help build test race lint fuzz sim compat bench generate check soak
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +46,10 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	  done; \
 	done
 
+sim: ## whole clusters in virtual time: SEEDS (500) from SEED (1) on, and every rule of replication left out once
+	$(GO) test ./internal/sim -run 'TestSim$$' -count=1 -v -timeout 24h -args -seed $(SEED) -seeds $(SEEDS) | grep -v '^ *\(=== \|--- \)'
+	$(GO) test -tags mutant ./internal/sim -run TestMutants -count=1 -v | grep -v '^ *=== '
+
 compat: build ## public clients against the binary
 	cd compat-tests && WEIR_BIN=$(CURDIR)/weir $(GO) run ./cmd/compat
 
@@ -50,13 +60,14 @@ bench: build ## benchmarks, and start time and memory of the binary
 generate: ## generated files, anew
 	$(GO) generate ./...
 
-check: ## what CI runs: lint, build, test, race, compat
-	@set -e; for step in lint build test race compat; do \
+check: ## what CI runs: lint, build, test, race, sim, compat
+	@set -e; for step in lint build test race sim compat; do \
 	  echo "== make $$step"; start=$$(date +%s); \
 	  $(MAKE) --no-print-directory $$step; \
 	  echo "== make $$step: $$(($$(date +%s) - start)) s"; \
 	done
 
-soak: ## what takes hours: long fuzzing, the compatibility suites' long forms
+soak: ## what takes hours: long fuzzing, many simulated days, the compatibility suites' long forms
 	$(MAKE) fuzz FUZZTIME=$(SOAKFUZZ)
+	$(MAKE) sim SEED=1000000 SEEDS=$(SOAKSEEDS)
 	cd compat-tests && WEIR_BIN=$(CURDIR)/weir $(GO) run ./cmd/compat -soak

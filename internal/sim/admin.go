@@ -136,7 +136,6 @@ func (s *simulation) trim(rng *rand.Rand) bool {
 	}
 	start, hw := o.log.StartOffset(), o.log.HighWatermark()
 	offset := pick(rng, hw, start+rng.Int64N(hw-start+1))
-	s.check.partitions[o.id].trimmed = true
 	n.host.after(0, func() {
 		if _, err := o.partition.DeleteRecords(offset); err == nil {
 			s.w.tracef("n%d deletes what lies below %d of %v", n.id, offset, o.partition.TP())
@@ -195,9 +194,7 @@ func logConfig(t topicSpec) log.Config {
 // know begins the history of a partition, unless it is known.
 func (s *simulation) know(id partitionID, tp kafka.TopicPartition) {
 	if !s.check.knows(id) {
-		h := s.check.partition(id, tp, s.mayLose(tp.Topic), kafka.IsInternalTopic(tp.Topic))
-		t, _ := s.spec(tp.Topic)
-		h.trimmed = t.retention > 0
+		s.check.partition(id, tp, s.mayLose(tp.Topic), kafka.IsInternalTopic(tp.Topic))
 	}
 }
 

@@ -69,8 +69,8 @@ type history struct {
 	// mayStand says that it may have no leader in the end: when it was made, so many of its replicas had lost their power
 	// without being missed that nobody is left who is known to have everything.
 	mayStand bool
-	// trimmed says that records were deleted, or may have been.
-	trimmed bool
+	// deletedEnd is the highest offset that a log ever began at: what lies below it may be gone, and come back.
+	deletedEnd int64
 
 	committed  []visible // by offset
 	newest     map[int]uint64
@@ -217,6 +217,7 @@ func (c *checker) visibleBatch(broker kafka.BrokerID, id partitionID, next int64
 // deleted notes that what lies below an offset was deleted, whether or not it was seen.
 func (c *checker) deleted(id partitionID, start int64) {
 	h := c.partitions[id]
+	h.deletedEnd = max(h.deletedEnd, start)
 	for h.end() < start {
 		h.committed = append(h.committed, visible{})
 	}
@@ -270,6 +271,7 @@ func (c *checker) newValue(h *history, id partitionID, offset int64, value uint6
 		c.violate("wrong-partition", id, "%s at offset %d of %v was sent to %v", valueName(value), offset, h.id, s.partition)
 	case s.refused:
 		c.violate("refused-write", valueName(value), "%s was refused, and is at offset %d of %v", valueName(value), offset, h.id)
+	case s.offset >= 0 && s.offset < h.deletedEnd: // what is deleted cannot be compared with
 	case sender.idempotent && s.offset >= 0 && !h.mayLose:
 		c.violate("duplicate", id, "%s of an idempotent producer is at offsets %d and %d of %v", valueName(value), s.offset, offset, h.id)
 	case sender.idempotent && h.newest[p] > value && !h.mayLose:
@@ -290,7 +292,7 @@ func (c *checker) ack(id partitionID, offset int64, first uint64, count int, ack
 	h := c.partitions[id]
 	c.acked += count
 	h.ackedEnd = max(h.ackedEnd, offset+int64(count))
-	if h.mayLose {
+	if h.mayLose || h.gone { // what became visible just before the deletion was not seen
 		return
 	}
 	if offset < ackedEnd {
@@ -344,14 +346,15 @@ func (c *checker) listLatest(id partitionID, epoch kafka.LeaderEpoch, offset int
 
 // outOfRange notes that a consumer's offset, which it has read up to, was refused.
 func (c *checker) outOfRange(id partitionID, offset int64) {
-	if h := c.partitions[id]; !h.mayLose && !h.gone {
+	if h := c.partitions[id]; !h.mayLose && !h.gone && offset >= h.deletedEnd {
 		c.violate("out-of-range", id, "a consumer has read %v up to %d, and that is out of range", h.id, offset)
 	}
 }
 
 // sequenceGap notes that a broker found a gap before the first batch that a producer has no answer to.
 func (c *checker) sequenceGap(id partitionID, first uint64, err error) {
-	if h := c.partitions[id]; !h.mayLose {
+	p, n := splitValue(first)
+	if h := c.partitions[id]; !h.mayLose && (h.deletedEnd == 0 || c.sends[p].sent[n].offset >= h.deletedEnd) {
 		c.violate("sequence", id, "%s was out of order in %v, though all before it was acknowledged: %v", valueName(first), h.id, err)
 	}
 }

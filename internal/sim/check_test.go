@@ -171,6 +171,16 @@ func TestCheckerFindsWhatItIsTold(t *testing.T) {
 			f.show(1, 0, 0, f.p.send(testID, 1))
 			f.holds(testID, 2, "ISR", 0)
 		}, want: "isr"},
+		{name: "a consumer is out of range of what was deleted", feed: func(f *feed) {
+			f.deleted(testID, 4)
+			f.outOfRange(testID, 3)
+		}},
+		{name: "a record is there twice, of which one was deleted", idem: true, feed: func(f *feed) {
+			a := f.p.send(testID, 1)
+			f.show(1, 0, 0, a)
+			f.deleted(testID, 1)
+			f.show(1, 1, 0, a)
+		}},
 		{name: "a consumer is out of range", feed: func(f *feed) { f.outOfRange(testID, 3) }, want: "out-of-range"},
 		{name: "an error that nobody expects", feed: func(f *feed) { f.unexpected("produce", kafka.UnknownServerError, nil) }, want: "error-code"},
 		{name: "a sequence is out of order", idem: true, feed: func(f *feed) { f.sequenceGap(testID, f.p.send(testID, 1), nil) }, want: "sequence"},

@@ -2,8 +2,8 @@
 // are made up, so that a seed decides everything that happens and the same seed makes the same run.
 //
 // What is real: log.Store on vfs.Mem, replica.Manager with its followers and its ISR proposals, cluster.Node with Raft below and
-// the controller in it. All of it is stepped. What is made up: the network (world.go, network.go), what clients
-// do (producer.go, consumer.go), and what goes wrong (nemesis.go). There are no sockets and no handlers.
+// the controller in it, and the coordinators of groups. All of it is stepped. What is made up: the network (network.go), what
+// clients do (producer.go, consumer.go, groups.go), and what goes wrong (nemesis.go). There are no sockets and no handlers.
 //
 // A seed draws a config (config.go): a random part of the faults, of the sizes and of the policies. When the faults are over,
 // everything is healed, and the cluster must come to rest. What must be true during the run and at its end is in check.go:
@@ -11,6 +11,9 @@
 //
 // Faults take no more than the replication promises to bear: of the replicas of a partition at most min.insync.replicas - 1
 // at a time have lost what they had and are not back in the ISR.
+//
+// What chance meets too seldom is written down: a scenario (scenario.go) says what happens to one partition. With the build
+// tag mutant, TestMutants leaves out one rule of replication after the other, and some run must notice.
 //
 // Runs must not be parallel: the source of crypto/rand is the process's, and tests seed it.
 package sim

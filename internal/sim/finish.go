@@ -221,7 +221,7 @@ func (s *simulation) finalReplica(broker kafka.BrokerID, id partitionID, l *log.
 			header, _ := batch.ParseHeader(one) // whole, or Batches would have said so
 			// Where the start was moved and a crash moved it back, the epochs of what is there again are gone.
 			e := l.EpochForOffset(header.LastOffset())
-			if e != kafka.LeaderEpoch(header.LeaderEpoch) && !(e == kafka.NoLeaderEpoch && h.trimmed) {
+			if e != kafka.LeaderEpoch(header.LeaderEpoch) && !(e == kafka.NoLeaderEpoch && header.LastOffset() < h.deletedEnd) {
 				s.check.violate("epoch-cache", id, "offset %d of %v on broker %d was appended in epoch %d, and the epochs say %d", header.LastOffset(), h.id, broker, header.LeaderEpoch, e)
 			}
 			batches = append(batches, storedBatch{header.BaseOffset, batchIdentity(&header)})

@@ -213,7 +213,7 @@ func (n *node) settleLossy(img *metadata.Image) {
 		return
 	}
 	b, known := img.Brokers.ByID(n.id)
-	if !known || n.proc == nil || b.Incarnation != n.incarnation {
+	if !known || n.proc == nil || b.Incarnation != n.incarnation || n.proc.dirFailed {
 		return
 	}
 	n.unclean = false
@@ -232,7 +232,7 @@ func (s *simulation) bears(n *node) bool {
 		t, _ := s.newest.Topics.ByID(id.TopicID)
 		lost := 1
 		for _, other := range s.nodes {
-			if _, may := other.lossy[id]; may && other != n {
+			if _, may := other.lossy[id]; other != n && (may || len(other.broken) > 0) {
 				lost++
 			}
 		}
@@ -258,7 +258,7 @@ func (s *simulation) nobodyLost() bool {
 
 // breakDisk lets writes to one directory fail, or all syncs.
 func (s *simulation) breakDisk(n *node, rng *rand.Rand, length time.Duration) bool {
-	if len(n.broken) > 0 {
+	if len(n.broken) > 0 || !s.bears(n) && !s.nobodyLost() {
 		return false
 	}
 	dir := pick(rng, n.dirs...)

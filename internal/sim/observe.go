@@ -13,6 +13,7 @@ type observed struct {
 	id        partitionID
 	partition *replica.Partition
 	log       *log.Log
+	start     int64
 	end       int64
 	verified  int64 // below it, what is visible was shown to the checker
 	truncated kafka.LeaderEpoch
@@ -48,6 +49,10 @@ func (p *process) observe() {
 		hw := o.log.HighWatermark()
 		if hw > o.verified {
 			p.show(o, hw)
+		}
+		if start := o.log.StartOffset(); start > o.start {
+			o.start = start
+			p.s.check.deleted(o.id, start)
 		}
 		if epoch := o.partition.LeaderEpoch(); epoch != kafka.NoLeaderEpoch {
 			p.s.check.leads(o.id, epoch, p.n.id)

@@ -121,39 +121,60 @@ func (p *process) planCommit() {
 	})
 }
 
-// registration is what this process says of itself: whose logs it has, as package broker finds it out. What it is itself is
-// noted before anybody is told, so that the next process knows whose logs it has, whatever this one hears.
+// registration is what this process says of itself, and of the one before. What it is itself is noted before anybody is
+// told, so that the next process knows whose logs it has, whatever this one hears.
 func (p *process) registration() (r cluster.Registration, err error) {
 	n := p.n
-	r = cluster.Registration{Incarnation: n.incarnation, Listeners: []metadata.Endpoint{n.endpoint()}, PreviousEpoch: -1}
+	r = cluster.Registration{Incarnation: n.incarnation, Listeners: []metadata.Endpoint{n.endpoint()}}
 	for _, info := range p.store.Dirs() {
 		if info.Offline == nil {
 			r.Directories = append(r.Directories, info.ID)
+		} else {
+			p.dirFailed = true
 		}
 	}
-	run, err := log.ReadRun(p.faulty, p.store.MetadataDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.s.w.tracef("n%d cannot read the note of its last run: %v", n.id, err)
+	r.PreviousEpoch, r.PreviousIncarnation = p.previous()
+	p.s.w.tracef("n%d continues epoch %d of %v (lossy=%v)", n.id, r.PreviousEpoch, r.PreviousIncarnation, p.store.Lossy())
+	if r.PreviousEpoch < 0 && r.PreviousIncarnation.IsZero() {
+		n.markLossy(false) // as far as the controller can tell
 	}
-	killed := err == nil && run.BootID == n.bootID() && !p.store.Lossy()
+	p.store.SetBrokerEpoch(r.PreviousEpoch)
+	return r, p.noteRun(r.PreviousEpoch)
+}
+
+// previous is the process before, if its logs are known to be whole, as package broker finds it out.
+func (p *process) previous() (kafka.BrokerEpoch, kafka.UUID) {
+	run, err := log.ReadRun(p.faulty, p.store.MetadataDir())
+	noted := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.s.w.tracef("n%d cannot read the note of its last run: %v", p.n.id, err)
+	}
 	epoch, clean := p.store.CleanShutdown()
 	switch {
+	case p.store.Lossy():
+	case clean && noted && run.BrokerEpoch == epoch:
+		return epoch, run.Incarnation
 	case clean:
-		r.PreviousEpoch = epoch
-	case killed:
-		r.PreviousEpoch = run.BrokerEpoch
+		return epoch, kafka.UUID{}
+	case noted && run.BootID == p.n.bootID():
+		return run.BrokerEpoch, run.Incarnation
 	}
-	if (clean || killed) && err == nil {
-		r.PreviousIncarnation = run.Incarnation
+	return -1, kafka.UUID{}
+}
+
+// noteRun notes for the next process whose logs it will have, unless a disk failed: then nobody knows what they have.
+func (p *process) noteRun(epoch kafka.BrokerEpoch) error {
+	if p.dirFailed {
+		return log.RemoveRun(p.faulty, p.store.MetadataDir())
 	}
-	p.s.w.tracef("n%d continues epoch %d of %v (clean=%v killed=%v lossy=%v)", n.id, r.PreviousEpoch, r.PreviousIncarnation, clean, killed, p.store.Lossy())
-	p.store.SetBrokerEpoch(r.PreviousEpoch)
-	return r, log.WriteRun(p.faulty, p.store.MetadataDir(), log.Run{BootID: n.bootID(), Incarnation: r.Incarnation, BrokerEpoch: r.PreviousEpoch})
+	return log.WriteRun(p.faulty, p.store.MetadataDir(), log.Run{BootID: p.n.bootID(), Incarnation: p.n.incarnation, BrokerEpoch: epoch})
 }
 
 // directoryFailed is told of a directory that goes offline.
 func (p *process) directoryFailed(dir string, err error) {
 	p.dirFailed = true
+	p.n.markLossy(false)
+	_ = log.RemoveRun(p.faulty, p.n.dirs[0]) // it may be this very directory that fails
 	if p.store != nil && dir == p.store.MetadataDir() {
 		p.failure = err
 		return

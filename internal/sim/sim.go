@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
 )
@@ -18,6 +19,8 @@ type Options struct {
 	Trace    bool          // keep the run's story
 	Drop     []int         // faults of the plan, by number, that do not happen: to find those that matter
 	Hard     bool          // three brokers and faults in quick succession: what is rare is less so
+
+	scenario *scenario // what is to happen, instead of what the seed draws
 }
 
 // Result is what came of a run.
@@ -71,6 +74,7 @@ type simulation struct {
 	plan        []action
 	faults      int
 	wipedVoters int
+	lost        func(from *node, cmd controller.Command) bool // of commands to the controller; nil: none is. For scenarios
 	healed      bool
 }
 
@@ -108,6 +112,9 @@ func newSimulation(o Options) *simulation {
 	if o.Hard {
 		c = harder(w.rng("hard"), c)
 	}
+	if o.scenario != nil {
+		c = o.scenario.config()
+	}
 	s := &simulation{o: o, w: w, c: c, check: newChecker(w), rare: &Rare{}, newest: metadata.Empty(),
 		disk: w.rng("disk"), changing: map[string]bool{}}
 	s.net = newNetwork(w, s.c.net)
@@ -124,7 +131,9 @@ func newSimulation(o Options) *simulation {
 	for i := range s.c.consumers {
 		s.consumers = append(s.consumers, newConsumer(s, i))
 	}
-	s.plan = drawPlan(w.rng("faults"), &s.c, o.Duration)
+	if o.scenario == nil {
+		s.plan = drawPlan(w.rng("faults"), &s.c, o.Duration)
+	}
 	return s
 }
 
@@ -156,6 +165,9 @@ func (s *simulation) run() {
 	}
 	s.schedule(withoutActions(s.plan, s.o.Drop))
 	s.watch()
+	if s.o.scenario != nil {
+		s.w.after(quiet, func() { s.o.scenario.play(s) })
+	}
 	s.w.run(s.o.Duration)
 	s.heal()
 	if s.converge() {

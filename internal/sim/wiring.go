@@ -15,7 +15,6 @@ import (
 	"weir/cluster/metadata"
 	"weir/cluster/quorum"
 	"weir/internal/kafka"
-	"weir/log"
 )
 
 // openNode makes this process a member of the cluster: a founder, or one that joins.
@@ -115,7 +114,7 @@ func (p *process) stepNode(now time.Time) time.Time {
 		p.failure = err
 		return time.Time{}
 	}
-	p.noteRun()
+	p.noteRegistration()
 	if p.s.active != p.n && p.isActive() {
 		if p.s.active != nil {
 			p.s.rare.count(rareControllerMoved)
@@ -125,16 +124,15 @@ func (p *process) stepNode(now time.Time) time.Time {
 	return p.node.NextWake()
 }
 
-// noteRun writes down that this process is registered, as package broker does: the next one is compared with it.
-func (p *process) noteRun() {
+// noteRegistration writes down that this process is registered, as package broker does: the next one is compared with it.
+func (p *process) noteRegistration() {
 	epoch, registered := p.node.Registered()
 	if !registered || epoch == p.noted || p.node.State() < cluster.Running {
 		return
 	}
 	p.noted = epoch
 	p.store.SetBrokerEpoch(epoch)
-	err := log.WriteRun(p.faulty, p.store.MetadataDir(), log.Run{BootID: p.n.bootID(), Incarnation: p.n.incarnation, BrokerEpoch: epoch})
-	if err != nil {
+	if err := p.noteRun(epoch); err != nil {
 		p.failure = err
 	}
 	p.assign()
@@ -280,6 +278,9 @@ type decided struct {
 func (c peers) Submit(to metadata.QuorumMember, cmd controller.Command, done func(cluster.Answer, error)) {
 	s := c.p.s
 	target := s.node(to.Node)
+	if s.lost != nil && s.lost(c.p.n, cmd) {
+		return // there is another try
+	}
 	call(s.net, c.p.host.id, target.host.id, s.c.session, func(reply func(decided)) {
 		target.proc.node.Decide(cmd, func(a cluster.Answer, err error) { reply(decided{a, err}) })
 	}, func(d decided, err error) {

@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"time"
+
+	"weir/cluster/controller"
+	"weir/cluster/metadata"
+	"weir/internal/kafka"
+	"weir/log"
+)
+
+// scenario is a run that is written and not drawn: three brokers on a good network, and what happens to one partition.
+type scenario struct {
+	name string
+	// play begins when the cluster has settled, and plans what is to happen.
+	play func(s *simulation)
+}
+
+// config is what all scenarios begin with.
+func (*scenario) config() config {
+	return config{
+		brokers: 3, voters: 3, dirs: 1, policy: log.FsyncBackground, session: 6 * time.Second, heartbeat: 200 * time.Millisecond,
+		election: time.Second, lag: 3 * time.Second, fetchWait: 50 * time.Millisecond, sessions: true, fsyncTime: time.Millisecond,
+		producers: 2, consumers: 1, offsetsMinISR: 2,
+		topics: []topicSpec{{name: "topic-0", partitions: 6, rf: 3, minISR: 2, segmentBytes: 1 << 20, retention: -1}},
+		net:    netConfig{base: 500 * time.Microsecond, jitter: 200 * time.Microsecond},
+	}
+}
+
+// stage is a partition with the nodes that play a part: its leader, which is not the active controller, and a follower that
+// is not, either.
+type stage struct {
+	*simulation
+	id                           partitionID
+	leader, follower, controller *node
+}
+
+// set finds a partition to play with.
+func (s *simulation) set() (st stage, ok bool) {
+	st = stage{simulation: s, controller: s.activeController()}
+	t, known := s.newest.Topics.ByName("topic-0")
+	if !known || st.controller == nil {
+		return st, false
+	}
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		if p.Leader == kafka.NoBroker || p.Leader == st.controller.id || len(p.ISR) < 3 {
+			continue
+		}
+		st.id, st.leader = partitionID{TopicID: t.ID, Partition: int32(i)}, s.node(p.Leader)
+		for _, n := range s.nodes {
+			if n != st.leader && n != st.controller {
+				st.follower = n
+			}
+		}
+		return st, true
+	}
+	return st, false
+}
+
+// registration is the partition as the newest image has it.
+func (st stage) registration() *metadata.PartitionRegistration {
+	t, known := st.newest.Topics.ByID(st.id.TopicID)
+	if !known {
+		return &metadata.PartitionRegistration{}
+	}
+	return t.Partition(st.id.Partition)
+}
+
+// active reports whether a node is registered with its present process, and unfenced.
+func (st stage) active(n *node) bool {
+	b, known := st.newest.Brokers.ByID(n.id)
+	return n.proc != nil && known && b.Active() && b.Incarnation == n.incarnation
+}
+
+// when runs f as soon as a condition holds.
+func (s *simulation) when(holds func() bool, f func()) {
+	if holds() {
+		f()
+		return
+	}
+	s.w.after(time.Millisecond, func() { s.when(holds, f) })
+}
+
+// theRestartedFollower is the scenario of KIP-903. A leader asks for a follower to join the ISR, and the request takes its
+// time; meanwhile the follower loses its disk and registers anew. What has joined by then is another incarnation, which has
+// nothing.
+var theRestartedFollower = &scenario{name: "a follower loses its disk while it is on its way into the ISR", play: func(s *simulation) {
+	st, ok := s.set()
+	if !ok {
+		s.w.after(100*time.Millisecond, func() { s.o.scenario.play(s) })
+		return
+	}
+	st.follower.kill()
+	s.when(func() bool { return !st.registration().InISR(st.follower.id) }, func() {
+		s.w.after(500*time.Millisecond, func() {
+			slow := true
+			s.lost = func(from *node, cmd controller.Command) bool {
+				switch cmd.(type) {
+				case controller.AlterPartition:
+					return from == st.leader && slow
+				case controller.AssignReplicasToDirs:
+					return from == st.follower // what it says would be another change that the leader does not know of
+				}
+				return false
+			}
+			st.follower.start()
+			s.when(func() bool { return st.active(st.follower) }, func() {
+				s.w.after(200*time.Millisecond, func() {
+					s.net.cut(both(st.leader.host.id, st.follower.host.id), 1)
+					st.follower.wipe()
+					s.restartLater(st.follower, 5*time.Millisecond)
+					s.when(func() bool { return st.active(st.follower) }, func() {
+						slow = false // the leader asks once more
+						s.w.after(4*time.Second, func() {
+							s.lost = nil
+							s.net.cut(both(st.leader.host.id, st.follower.host.id), -1)
+						})
+					})
+				})
+			})
+		})
+	})
+}}
