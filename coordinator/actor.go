@@ -13,6 +13,13 @@ import (
 	"weir/internal/kafka"
 )
 
+// How long an actor waits before it tries again to load what could not be read: a disk, or a process that has no file
+// descriptor left, may recover.
+const (
+	firstRest   = time.Second
+	longestRest = 30 * time.Second
+)
+
 // actor owns the shard of one partition for one leader epoch. All but the mailbox belongs to its goroutine.
 type actor struct {
 	runtime   *Runtime
@@ -30,8 +37,10 @@ type actor struct {
 	outcomes []Outcome // to be given to the shard
 	timers   timers
 	appends  appends
-	loaded   bool // this life is past its beginning
-	ended    bool // it was the last one; only where it is stepped
+	loaded   bool      // this life is past its beginning
+	ended    bool      // it was the last one; only where it is stepped
+	unread   int       // lives in a row that ended because the partition could not be read
+	resumeAt time.Time // when the next one begins; zero for at once
 
 	alarm   clock.Timer // wakes the actor at alarmAt; nil where none is set
 	alarmAt time.Time
@@ -61,6 +70,7 @@ func (a *actor) submit(c *Call) {
 func (a *actor) run() {
 	defer a.runtime.running.Done()
 	for again := true; again; {
+		a.rest()
 		err := a.caught(a.begin)
 		for err == nil {
 			if err = a.caught(a.turn); err == nil {
@@ -72,11 +82,32 @@ func (a *actor) run() {
 	a.silence()
 }
 
+// rest waits until the next life begins, unless there is none. What comes meanwhile waits in the mailbox.
+func (a *actor) rest() {
+	for !a.mailbox.isOver() {
+		left := a.resumeAt.Sub(a.runtime.Clock.Now())
+		if a.resumeAt.IsZero() || left <= 0 {
+			return
+		}
+		timer := a.runtime.Clock.NewTimer(left)
+		select {
+		case <-a.mailbox.wake:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
 // end ends a life, for the reason of err, and reports whether there is another one.
 func (a *actor) end(err error) (again bool) {
 	a.logEnd(err)
-	a.loaded = false
-	again = errors.Is(err, errStartOver)
+	a.loaded, a.resumeAt = false, time.Time{}
+	if errors.Is(err, errUnread) {
+		a.resumeAt = a.runtime.Clock.Now().Add(min(firstRest<<min(a.unread, 10), longestRest))
+		a.unread++
+		a.mailbox.settle()
+	}
+	again = errors.Is(err, errStartOver) || errors.Is(err, errUnread)
 	if again {
 		a.mailbox.set(loading)
 	} else {
@@ -113,7 +144,7 @@ func (a *actor) begin() error {
 	if err := a.settleAll(); err != nil {
 		return err
 	}
-	a.loaded = true
+	a.loaded, a.unread = true, 0
 	a.mailbox.set(active)
 	return nil
 }

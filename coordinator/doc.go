@@ -22,9 +22,10 @@
 // While a partition is loaded its calls get COORDINATOR_LOAD_IN_PROGRESS; where there is nothing to load they wait. At most four
 // loads run at a time.
 //
-// A partition whose records cannot be read or understood is not served, aloud: its calls get NOT_COORDINATOR, and nothing is
-// appended to it, until it is elected again. A shard that panics is loaded anew: the call that it stumbled over is answered
-// with UNKNOWN_SERVER_ERROR, those that waited with NOT_COORDINATOR; so no request can take the broker down.
+// A partition that cannot be read is not served, aloud, and is tried again after a while. One whose records cannot be understood
+// stays so until it is elected again: its calls get NOT_COORDINATOR, and nothing is appended to it. A shard that panics is
+// loaded anew: the call that it stumbled over is answered with UNKNOWN_SERVER_ERROR, those that waited with NOT_COORDINATOR;
+// so no request can take the broker down.
 //
 // # Goroutines and locks
 //

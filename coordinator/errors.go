@@ -19,6 +19,7 @@ var (
 	errStopped   = errors.New("the partition is led by another broker, or this one stops")
 	errDeposed   = errors.New("the partition takes no appends in this leader epoch")
 	errStartOver = errors.New("the shard's state cannot be trusted and is loaded anew")
+	errUnread    = errors.New("the partition cannot be read now, and is tried again")
 )
 
 // answerTo turns the error of an append into what clients of a coordinator understand, as Kafka does. That records are too

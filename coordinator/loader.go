@@ -54,7 +54,7 @@ func (a *actor) replay(offset, end int64) (records int, err error) {
 		}
 		chunk, err := a.partition.Read(buf, offset, end)
 		if err != nil {
-			return records, fmt.Errorf("read from offset %d: %w", offset, err)
+			return records, fmt.Errorf("%w: read from offset %d: %w", errUnread, offset, err)
 		}
 		if len(chunk) == 0 { // compaction took the last records
 			return records, nil

@@ -77,11 +77,24 @@ func (m *mailbox) set(s state) {
 	if m.mu.state != over {
 		m.mu.state = s
 	}
-	if s != loading && !m.isSettled() {
-		close(m.settled)
+	if s != loading {
+		m.settleLocked()
 	}
 	m.mu.Unlock()
 	m.notify()
+}
+
+// settle says that loading has ended once, although it begins again.
+func (m *mailbox) settle() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settleLocked()
+}
+
+func (m *mailbox) settleLocked() {
+	if !m.isSettled() {
+		close(m.settled)
+	}
 }
 
 func (m *mailbox) isSettled() bool {

@@ -411,21 +411,16 @@ func TestALoadThatFailsIsNotServedAloud(t *testing.T) {
 	flipped[len(flipped)-1] ^= 1
 	for name, c := range map[string]struct {
 		last []byte
-		err  error
 		want []string
 	}{
 		"record":   {last: bankBatch(batch.None, Record{Key: []byte("a"), Value: []byte("short")}), want: []string{"offset 1", "a balance of 5 bytes"}},
 		"checksum": {last: flipped, want: []string{"offset 1", "CRC"}},
-		"disk":     {err: errors.New("the disk is gone"), want: []string{"offset 0", "the disk is gone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			p := newPartition()
 			p.appendRaw(good)
-			if c.last != nil {
-				p.appendRaw(c.last)
-			}
-			p.set(func(p *partition) { p.mu.readErr = c.err })
+			p.appendRaw(c.last)
 			f.elect(p)
 			f.wantCode(f.eventually(deposit{account: "a", amount: 1}), kafka.NotCoordinator)
 			log := f.log.String()

@@ -28,6 +28,9 @@ func (r *Runtime) Step() (next time.Time) {
 // step is what the actor's goroutine does between two sleeps.
 func (a *actor) step() (next time.Time, ok bool) {
 	for !a.ended {
+		if !a.loaded && a.resumeAt.After(a.runtime.Clock.Now()) && !a.mailbox.isOver() {
+			return a.resumeAt, true
+		}
 		err := error(nil)
 		if !a.loaded {
 			err = a.caught(a.begin)
