@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"io"
 	"math/rand/v2"
 
 	"weir/broker/replica"
@@ -9,7 +8,6 @@ import (
 	"weir/coordinator"
 	"weir/coordinator/group"
 	"weir/internal/kafka"
-	"weir/log"
 	"weir/protocol/batch"
 )
 
@@ -57,8 +55,8 @@ func (b *Broker) coordinate(delta *metadata.Delta, img *metadata.Image) {
 		if p.Topic != kafka.ConsumerOffsetsTopic {
 			continue
 		}
-		if replica := b.replicas.Partition(p.TopicPartition); replica != nil {
-			b.groups.Elect(p.Partition, p.Registration.LeaderEpoch, coordinated{replica})
+		if partition := b.replicas.Partition(p.TopicPartition); partition != nil {
+			b.groups.Elect(p.Partition, p.Registration.LeaderEpoch, replica.Coordinated{Partition: partition})
 			elected = elected || isNewEpoch(delta.Old, p)
 		} else { // its log cannot be used
 			b.groups.Resign(p.Partition)
@@ -92,51 +90,4 @@ func isNewEpoch(before *metadata.Image, p metadata.LocalPartition) bool {
 	return old == nil || old.LeaderEpoch != p.Registration.LeaderEpoch
 }
 
-// coordinated makes a replica what a coordinator's shard needs.
-type coordinated struct{ *replica.Partition }
-
-var _ coordinator.Partition = coordinated{}
-
-// committed is the replica.Acker of a coordinator's append.
-type committed struct{ tell func(error) }
-
-func (c *committed) Acked(_ int, err error) { c.tell(err) }
-
-func (p coordinated) Check(epoch kafka.LeaderEpoch) error { return p.CheckAppend(epoch) }
-
-func (p coordinated) Append(epoch kafka.LeaderEpoch, b []byte, tell func(error)) (isCommitted bool, err error) {
-	result, err := p.AppendOwn(epoch, b, &committed{tell}, 0)
-	return !result.Parked, err
-}
-
-func (p coordinated) Await(epoch kafka.LeaderEpoch, endOffset int64, tell func(error)) (isCommitted bool, err error) {
-	parked, err := p.Partition.Await(epoch, endOffset, &committed{tell}, 0)
-	return !parked, err
-}
-
-func (p coordinated) MaxBatchBytes() int {
-	c := p.Config()
-	return int(min(c.Rules.MaxMessageBytes, c.Log.SegmentBytes))
-}
-
-func (p coordinated) Offsets() (startOffset, endOffset int64) {
-	l := p.Log()
-	return l.StartOffset(), l.EndOffset()
-}
-
-func (p coordinated) Read(buf []byte, offset, endOffset int64) ([]byte, error) {
-	records, err := p.Log().Read(log.ReadRequest{Offset: offset, MaxBytes: cap(buf), EndOffset: endOffset, AtLeastOne: true})
-	if err != nil {
-		return nil, err
-	}
-	defer records.Release()
-	n := records.Len()
-	if n > cap(buf) {
-		buf = make([]byte, n)
-	}
-	buf = buf[:n]
-	if _, err := records.ReadAt(buf, 0); err != nil && err != io.EOF {
-		return nil, err
-	}
-	return buf, nil
-}
+var _ coordinator.Partition = replica.Coordinated{}

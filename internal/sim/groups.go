@@ -13,7 +13,6 @@ import (
 	"weir/coordinator/group"
 	"weir/internal/kafka"
 	"weir/internal/metrics"
-	"weir/log"
 	"weir/protocol/batch"
 )
 
@@ -58,37 +57,8 @@ func (p *process) coordinate(delta *metadata.Delta, img *metadata.Image) {
 		if l.Registration.LeaderEpoch > 0 && partition.Log().EndOffset() > 0 {
 			p.s.rare.count(rareGroupMoved)
 		}
-		p.groups.Elect(l.Partition, l.Registration.LeaderEpoch, coordinated{partition})
+		p.groups.Elect(l.Partition, l.Registration.LeaderEpoch, replica.Coordinated{Partition: partition})
 	}
-}
-
-// coordinated makes a replica what a shard needs.
-type coordinated struct{ *replica.Partition }
-
-var _ coordinator.Partition = coordinated{}
-
-func (c coordinated) Check(epoch kafka.LeaderEpoch) error { return c.CheckAppend(epoch) }
-
-func (c coordinated) Append(epoch kafka.LeaderEpoch, b []byte, committed func(error)) (bool, error) {
-	r, err := c.AppendOwn(epoch, b, &produceAck{done: committed}, 0)
-	return !r.Parked, err
-}
-
-func (c coordinated) Await(epoch kafka.LeaderEpoch, end int64, committed func(error)) (bool, error) {
-	parked, err := c.Partition.Await(epoch, end, &produceAck{done: committed}, 0)
-	return !parked, err
-}
-
-func (c coordinated) MaxBatchBytes() int { return 1 << 20 }
-
-func (c coordinated) Offsets() (start, end int64) { return c.Log().StartOffset(), c.Log().EndOffset() }
-
-func (c coordinated) Read(buf []byte, offset, end int64) ([]byte, error) {
-	records, err := c.Log().Read(log.ReadRequest{Offset: offset, MaxBytes: cap(buf), EndOffset: end, AtLeastOne: true})
-	if err != nil {
-		return nil, err
-	}
-	return take(records)
 }
 
 // committer commits ever higher offsets for a group that has no members, and asks for what is committed.
