@@ -153,11 +153,7 @@ func (a *assignments) tell(cmd controller.AssignReplicasToDirs) bool {
 		if !logged {
 			a.logger.Warn("the controller could not be told where replicas are, and is told again", "replicas", len(cmd.Assignments), "error", err)
 		}
-		timer := a.clock.NewTimer(assignmentPause)
-		select {
-		case <-timer.C():
-		case <-a.ctx.Done():
-			timer.Stop()
+		if !clock.Sleep(a.clock, assignmentPause, a.ctx.Done()) {
 			return false
 		}
 	}

@@ -72,7 +72,7 @@ type Broker struct {
 	serving  sync.WaitGroup
 
 	stopTasks context.CancelFunc
-	tasks     sync.WaitGroup // the store's, and the updates of ISRs
+	tasks     sync.WaitGroup // the store's
 
 	closeOnce func() error
 }
@@ -310,20 +310,13 @@ func (b *Broker) leave() {
 // cancelWithoutLeader cancels what waits for a controller once there has been none for a while: where all nodes are stopped at
 // the same time, the last ones would wait in vain.
 func (b *Broker) cancelWithoutLeader(ctx context.Context, cancel func()) {
-	seen := b.Clock.Now()
-	for {
-		timer := b.Clock.NewTimer(leaderlessTime / 20)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+	for seen := b.Clock.Now(); clock.Sleep(b.Clock, leaderlessTime/20, ctx.Done()); {
+		now := b.Clock.Now()
+		if b.node.QuorumStatus().Leader != 0 {
+			seen = now
+		} else if now.Sub(seen) >= leaderlessTime {
+			cancel()
 			return
-		case now := <-timer.C():
-			if b.node.QuorumStatus().Leader != 0 {
-				seen = now
-			} else if now.Sub(seen) >= leaderlessTime {
-				cancel()
-				return
-			}
 		}
 	}
 }

@@ -72,12 +72,8 @@ func (f *founding) settle(ctx context.Context, self cluster.Hello, voters []conf
 			f.logger.Info("waiting "+decided.Wait, "node", self.Member.Node, "voters", self.Voters)
 			said = now
 		}
-		timer := f.clock.NewTimer(greetingInterval)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !clock.Sleep(f.clock, greetingInterval, ctx.Done()) {
 			return decided, fmt.Errorf("waiting %s: %w", decided.Wait, ctx.Err())
-		case <-timer.C():
 		}
 	}
 }
@@ -131,10 +127,7 @@ func (b *Broker) found(ctx context.Context, dir kafka.DirectoryID, clusterID str
 		return "", err
 	}
 	b.founded = decided
-	if decided.ClusterID == "" {
-		decided.ClusterID = kafka.NewUUID().String()
-	}
-	return decided.ClusterID, nil
+	return decided.ClusterID, nil // where it is open, the store draws one
 }
 
 // hello is what this node says of itself before it belongs to a cluster.

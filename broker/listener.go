@@ -135,21 +135,9 @@ func (s *Server) serve(l net.Listener, name string, kind protocol.Listeners) err
 			s.logger.Error("accepting connections fails; trying again", "listener", name, "error", err)
 		}
 		pause = min(max(2*pause, acceptPauseMin), acceptPauseMax)
-		if !s.sleep(pause) {
+		if !clock.Sleep(s.clock, pause, s.closing) {
 			return nil
 		}
-	}
-}
-
-// sleep reports whether the server is still open after d.
-func (s *Server) sleep(d time.Duration) bool {
-	t := s.clock.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return true
-	case <-s.closing:
-		return false
 	}
 }
 

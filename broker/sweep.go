@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/clock"
 )
 
 // activity is what a connection tells the sweeper, which keeps the time, so that no request pays for a timer or a look
@@ -46,7 +48,7 @@ func (e *slowFrameError) Error() string {
 // server closes.
 func (s *Server) sweep() {
 	defer s.goroutines.Done()
-	for s.sleep(sweepInterval) {
+	for clock.Sleep(s.clock, sweepInterval, s.closing) {
 		now := s.clock.Now()
 		memoryShort := s.frames.waiters.Load() > 0
 		for _, c := range s.connections() {

@@ -21,6 +21,18 @@ type Timer interface {
 	Stop() bool
 }
 
+// Sleep waits for d, or until done is closed, and reports whether d has passed.
+func Sleep(c Clock, d time.Duration, done <-chan struct{}) bool {
+	t := c.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-done:
+		return false
+	}
+}
+
 // System is the clock of the machine.
 func System() Clock { return system{} }
 
