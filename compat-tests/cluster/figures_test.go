@@ -40,17 +40,12 @@ func startMeasured(t *testing.T) *measured {
 			}
 			pids = append(pids, pid)
 		}
-		return &measured{bootstrap: strings.Split(addresses, ","), cpu: func() (sum time.Duration) {
-			for _, pid := range pids {
-				sum += harness.CPU(pid)
-			}
-			return sum
-		}}
+		return &measured{bootstrap: strings.Split(addresses, ","), cpu: func() time.Duration { return cpu(t, pids...) }}
 	}
 	c := harness.StartCluster(t, harness.ClusterOptions{})
 	return &measured{own: c, bootstrap: c.Bootstrap(), cpu: func() (sum time.Duration) {
 		for _, n := range c.Nodes() {
-			sum += harness.CPU(c.PID(n.ID))
+			sum += cpu(t, c.PID(n.ID))
 		}
 		return sum
 	}}
@@ -64,6 +59,19 @@ func (m *measured) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	}
 	t.Cleanup(client.Close)
 	return client
+}
+
+// cpu is the processor time that processes have used together.
+func cpu(t *testing.T, pids ...int) (sum time.Duration) {
+	t.Helper()
+	for _, pid := range pids {
+		used, err := harness.CPU(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += used
+	}
+	return sum
 }
 
 func figure(t *testing.T, format string, args ...any) {

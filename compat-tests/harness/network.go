@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -111,27 +110,10 @@ func (c *Cluster) CutBoth(a, b []int) {
 	c.Cut(b, a)
 }
 
-// CutClients drops what this process sends to nodes.
-func (c *Cluster) CutClients(ids ...int) {
-	c.t.Helper()
-	for _, id := range ids {
-		c.net.nft(c.t, id, fmt.Sprintf("add rule ip faults in ip saddr %s254 drop", c.net.prefix))
-	}
-}
-
 // Heal lets all packets through again.
 func (c *Cluster) Heal() {
 	c.t.Helper()
 	for _, n := range c.nodes {
 		c.net.nft(c.t, n.ID, "flush chain ip faults in")
-	}
-}
-
-// Split cuts the cluster into groups that do not reach each other.
-func (c *Cluster) Split(groups ...[]int) {
-	c.t.Helper()
-	for i, g := range groups {
-		c.Cut(g, slices.Concat(groups[i+1:]...))
-		c.Cut(slices.Concat(groups[i+1:]...), g)
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/compat-tests/harness"
 )
 
 // Above the limit new connections are closed, and those that are there go on. When some have left there is room again.
@@ -103,22 +104,11 @@ func TestConnectionsLeaveFileDescriptors(t *testing.T) {
 // cpuTime is how long a process has computed.
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	used, err := harness.CPU(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // behind the name
-	fields := strings.Fields(rest)
-	const user, system, ticksPerSecond = 11, 12, 100
-	var ticks int64
-	for _, i := range []int{user, system} {
-		n, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / ticksPerSecond
+	return used
 }
 
 // A client that sends a byte now and then, or never reads, holds a connection and memory for ever unless there is a limit.

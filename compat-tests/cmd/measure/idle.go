@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"weir/compat-tests/harness"
@@ -83,34 +80,13 @@ func (c *crowd) measureBeats(p *harness.Process, whose string) error {
 	return nil
 }
 
-// processorTime is what the broker takes of it, user and system, during so long a time.
+// processorTime is what the broker takes of it during so long a time.
 func processorTime(p *harness.Process, during time.Duration) (time.Duration, error) {
-	before, err := processorTicks(p)
+	before, err := harness.CPU(p.PID())
 	if err != nil {
 		return 0, err
 	}
 	time.Sleep(during)
-	after, err := processorTicks(p)
-	return time.Duration(after-before) * time.Second / 100, err // USER_HZ is 100 on every architecture of Linux that Go knows
-}
-
-func processorTicks(p *harness.Process) (int64, error) {
-	name := fmt.Sprintf("/proc/%d/stat", p.PID())
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])) // the process's name may have blanks
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("%s is %q", name, text)
-	}
-	var sum int64
-	for _, field := range fields[11:13] { // utime and stime
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", name, err)
-		}
-		sum += n
-	}
-	return sum, nil
+	after, err := harness.CPU(p.PID())
+	return after - before, err
 }
