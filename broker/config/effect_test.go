@@ -27,6 +27,7 @@ var derivedReads = map[string]read{
 	"process.roles":                       {"Roles", "Controller"},
 	"inter.broker.listener.name":          {"Config", "InterBrokerListener"},
 	"security.inter.broker.protocol":      {"Config", "InterBrokerListener"},
+	"weir.join":                           {"Config", "Join"},
 	"weir.peer.port":                      {"Config", "PeerListener"},
 	"weir.http.listeners":                 {"Config", "HTTPListeners"},
 	"broker.id":                           {"Config", "NodeID"},

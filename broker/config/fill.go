@@ -65,6 +65,8 @@ func (s *Server) fillCluster() {
 	}
 	s.Quorum.ElectionTimeout = s.millis("controller.quorum.election.timeout.ms")
 	s.Quorum.FetchTimeout = s.millis("controller.quorum.fetch.timeout.ms")
+	s.Quorum.MaxVoters = int(s.int32("weir.quorum.max.voters"))
+	s.Gossip = Gossip{Port: uint16(s.int32("weir.gossip.port"))}
 }
 
 func (s *Server) fillCoordinators() {

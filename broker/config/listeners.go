@@ -327,16 +327,33 @@ func (b *builder) peerListener() {
 	b.server.PeerListener = &l
 }
 
+// StartListeners are what is bound at the start whatever the data directory says. The brokers' own is among them where
+// there are other nodes by the settings, or it has a port: a broker that is alone needs no second one.
+func (s *Server) StartListeners() []Listener {
+	if s.PeerListener != nil && (len(s.Quorum.Voters) > 0 || len(s.Join) > 0 || s.PeerListener.Port != 0) {
+		return append(slices.Clone(s.Listeners), *s.PeerListener)
+	}
+	return s.Listeners
+}
+
 // warnExposed tells, once, that others than this machine get in without a login.
 func (b *builder) warnExposed() {
+	if warning := Exposed(b.server.StartListeners()); warning != "" {
+		b.warnings.Notes = append(b.warnings.Notes, warning)
+	}
+}
+
+// Exposed is a warning about those listeners that others than this machine can use without a login; empty where there are
+// none.
+func Exposed(listeners []Listener) string {
 	var open []string
-	for _, l := range b.server.Listeners {
+	for _, l := range listeners {
 		if !isLoopback(l.Host) && l.Protocol == Plaintext {
 			open = append(open, l.String())
 		}
 	}
-	if len(open) > 0 {
-		b.warnings.Notes = append(b.warnings.Notes,
-			"everybody who can reach "+strings.Join(open, ", ")+" can read, write and delete everything: there is no TLS and no login on it")
+	if len(open) == 0 {
+		return ""
 	}
+	return "everybody who can reach " + strings.Join(open, ", ") + " can read, write and delete everything: there is no TLS and no login on it"
 }

@@ -23,6 +23,7 @@ type Inputs struct {
 	Listen    string   // of --listen: addresses as host:port or NAME://host:port, separated by commas
 	DataDir   string   // of --data-dir: directories separated by commas
 	HTTP      string   // of --http: addresses as host:port, separated by commas
+	Join      string   // of --join: likewise
 	Host      Host
 }
 
@@ -150,6 +151,9 @@ func (b *builder) collect() error {
 	if b.in.HTTP != "" {
 		b.settings["weir.http.listeners"] = Setting{"weir.http.listeners", b.in.HTTP, Origin{Kind: FromFlag, Name: "--http"}}
 	}
+	if b.in.Join != "" {
+		b.settings["weir.join"] = Setting{"weir.join", b.in.Join, Origin{Kind: FromFlag, Name: "--join"}}
+	}
 	return nil
 }
 
@@ -227,9 +231,10 @@ func (b *builder) derive() {
 	b.server.inForce = make(map[string]string)
 	b.identity()
 	b.dirs()
-	b.listeners()
-	b.http()
 	b.quorum()
+	b.join()
+	b.listeners() // the warning depends on whether there are other nodes
+	b.http()
 	b.describe()
 	b.server.LogLevel = logLevel(lookupEnv(b.in.Env, "KAFKA_LOG4J_ROOT_LOGLEVEL"))
 }
@@ -251,6 +256,7 @@ func (b *builder) identity() {
 	default:
 		b.server.inForce["broker.id"] = brokerIndex["node.id"].Default
 	}
+	b.server.NodeIDSet = hasNode || hasBroker
 	roles := b.list("process.roles")
 	b.server.Roles = Roles{Broker: slices.Contains(roles, "broker"), Controller: slices.Contains(roles, "controller")}
 	if id := lookupEnv(b.in.Env, "CLUSTER_ID"); id != "" {
@@ -331,8 +337,20 @@ func (b *builder) quorum() {
 	}
 	slices.SortFunc(voters, func(a, c Voter) int { return cmp.Compare(a.Address(), c.Address()) })
 	b.server.Quorum.Voters = voters
-	if !b.server.Roles.Controller && len(voters) == 0 {
+	if !b.server.Roles.Controller && len(voters) == 0 && len(b.list("weir.join")) == 0 {
 		b.fail("process.roles", "a node that is a broker alone must be told where the controllers are", "controller.quorum.bootstrap.servers")
+	}
+}
+
+// join reads whose cluster the node joins.
+func (b *builder) join() {
+	const name = "weir.join"
+	for _, entry := range b.list(name) {
+		host, port, _ := splitHostPort(entry) // checked with the value
+		b.server.Join = append(b.server.Join, Voter{Host: host, Port: port}.Address())
+	}
+	if len(b.server.Join) > 0 && len(b.server.Quorum.Voters) > 0 {
+		b.fail(name, "a node joins the cluster of these, or founds one with the nodes of controller.quorum.voters or controller.quorum.bootstrap.servers; it is told both", "one of the two")
 	}
 }
 

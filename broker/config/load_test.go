@@ -158,6 +158,12 @@ func TestWrongSettings(t *testing.T) {
 		{Inputs{Overrides: []string{"controller.quorum.voters=1@a"}},
 			"--override: controller.quorum.voters=1@a: Failed to parse host name from entry 1@a for the configuration controller.quorum.voters. " +
 				"Each entry should be in the form `{id}@{host}:{port}`. (allowed: LIST {id}@{host}:{port},...)"},
+		{Inputs{Join: "a"}, "--join: weir.join=a: not an address of a node (allowed: LIST {host}:{port},...)"},
+		{Inputs{Join: "a:0"}, "--join: weir.join=a:0: not an address of a node (allowed: LIST {host}:{port},...)"},
+		{Inputs{Join: "a:1", Overrides: []string{"controller.quorum.voters=1@a:1"}},
+			"--join: weir.join=a:1: a node joins the cluster of these, or founds one with the nodes of controller.quorum.voters or controller.quorum.bootstrap.servers; it is told both (allowed: one of the two)"},
+		{Inputs{Overrides: []string{"weir.quorum.max.voters=2"}}, "--override: weir.quorum.max.voters=2: Value must be one of: 1, 3, 5 (allowed: INT [1, 3, 5])"},
+		{Inputs{Overrides: []string{"weir.gossip.port=65536"}}, "--override: weir.gossip.port=65536: Value must be no more than 65535 (allowed: INT [0,...,65535])"},
 		{Inputs{Overrides: []string{"delegation.token.max.lifetime.ms=x"}}, "--override: delegation.token.max.lifetime.ms=x: Not a number of type LONG (allowed: LONG [1,...])"},
 	} {
 		c.in.DataDir = "/data"
@@ -249,6 +255,24 @@ func TestIdentity(t *testing.T) {
 	if s.Rack != "r1" {
 		t.Errorf("rack %q", s.Rack)
 	}
+}
+
+func TestJoin(t *testing.T) {
+	s := load(t)
+	equal(t, s.Join, []string(nil))
+	equal(t, s.NodeIDSet, false)
+	equal(t, s.Quorum.MaxVoters, 5)
+	s = load(t, "weir.join=a:1, ::1:2,[::2]:3", "process.roles=broker", "weir.quorum.max.voters=3", "weir.gossip.port=7946")
+	equal(t, s.Join, []string{"a:1", "[::1]:2", "[::2]:3"})
+	equal(t, s.Quorum.MaxVoters, 3)
+	equal(t, s.Gossip.Port, uint16(7946))
+	equal(t, load(t, "node.id=1").NodeIDSet, true)
+	equal(t, load(t, "broker.id=1").NodeIDSet, true)
+	fromFlag, _, err := Load(Inputs{Join: "b:1", Overrides: []string{"weir.join=a:1"}, DataDir: "/data", Host: testHost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, fromFlag.Join, []string{"b:1"})
 }
 
 func TestLongTimesDoNotOverflow(t *testing.T) {

@@ -13,10 +13,12 @@ import (
 // Server is what the operator set for this process, read once at start and immutable from then on. The fields hold what
 // is in force by static settings; what may be changed at run time is resolved by Dynamic and TopicConfig.
 type Server struct {
-	NodeID    kafka.BrokerID
+	NodeID    kafka.BrokerID // where NodeIDSet is false it may be another one, which the data directory or the cluster gives
+	NodeIDSet bool           // node.id or broker.id is among the settings
 	Roles     Roles
-	ClusterID string // CLUSTER_ID: names a new cluster; empty where it may choose
-	Rack      string // empty: none
+	Join      []string // addresses of members of the cluster that a node without data joins, as host:port; it never founds one then
+	ClusterID string   // CLUSTER_ID: names a new cluster; empty where it may choose
+	Rack      string   // empty: none
 	LogLevel  slog.Level
 
 	Listeners           []Listener // those of the settings; PeerListener is not among them
@@ -41,6 +43,7 @@ type Server struct {
 	Replication  Replication
 	Cluster      Cluster
 	Quorum       Quorum
+	Gossip       Gossip
 	Offsets      Offsets
 	Groups       Groups
 	Transactions Transactions
@@ -140,6 +143,12 @@ type Quorum struct {
 	Voters          []Voter
 	ElectionTimeout time.Duration
 	FetchTimeout    time.Duration
+	MaxVoters       int // how many controllers vote at most: 1, 3 or 5
+}
+
+// Gossip is how nodes hear of each other beside the quorum.
+type Gossip struct {
+	Port uint16 // UDP and TCP; 0: any free one
 }
 
 // Offsets is about committed offsets and their topic.

@@ -60,6 +60,24 @@ func (gzipLevel) check(name string, v value) error {
 	return &InvalidValueError{name, v.text(), "Value must be between 1 and 9 or equal to -1"}
 }
 
+// oneOfNumbers is a fixed set of numbers.
+type oneOfNumbers []int64
+
+func (o oneOfNumbers) String() string {
+	words := make([]string, len(o))
+	for i, n := range o {
+		words[i] = strconv.FormatInt(n, 10)
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
+func (o oneOfNumbers) check(name string, v value) error {
+	if slices.Contains(o, v.num) {
+		return nil
+	}
+	return &InvalidValueError{name, v.text(), "Value must be one of: " + strings.Trim(o.String(), "[]")}
+}
+
 // oneOf is a fixed set of words.
 type oneOf []string
 

@@ -65,6 +65,20 @@ func (bootstrapServers) check(name string, v value) error {
 	return nil
 }
 
+// joinAddresses is a list of host:port, of which the port is no free one.
+type joinAddresses struct{}
+
+func (joinAddresses) String() string { return "{host}:{port},..." }
+
+func (joinAddresses) check(name string, v value) error {
+	for _, entry := range v.list {
+		if host, port, ok := splitHostPort(entry); !ok || host == "" || port == 0 {
+			return &InvalidValueError{name, entry, "not an address of a node"}
+		}
+	}
+	return nil
+}
+
 // splitHostPort takes host:port apart at the last colon; brackets about an IPv6 address may be left out, as in Kafka.
 // The host may be empty.
 func splitHostPort(s string) (host string, port uint16, ok bool) {
