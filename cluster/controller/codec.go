@@ -28,14 +28,15 @@ type answerText struct {
 
 var commandTypes = byName[Command](
 	Initialize{}, RegisterBroker{}, BrokerHeartbeat{}, FenceBrokers{}, AlterPartition{}, ElectLeaders{}, BalanceLeaders{}, RaiseInternalTopics{},
-	AssignReplicasToDirs{}, RegisterMember{}, DescribeQuorum{}, CreateTopics{}, DeleteTopics{}, CreatePartitions{}, AllocateProducerIDs{},
-	AlterConfigs{}, IncrementalAlterConfigs{},
+	AssignReplicasToDirs{}, RegisterMember{}, JoinNode{}, UnregisterBroker{}, RemoveMember{}, SetGossipKey{}, DescribeQuorum{}, CreateTopics{},
+	DeleteTopics{}, CreatePartitions{}, AllocateProducerIDs{}, AlterConfigs{}, IncrementalAlterConfigs{},
 )
 
 var replyTypes = byName[Reply](
 	InitializeReply{}, RegisterBrokerReply{}, BrokerHeartbeatReply{}, FenceBrokersReply{}, AlterPartitionReply{}, ElectLeadersReply{}, BalanceLeadersReply{},
-	RaiseInternalTopicsReply{}, AssignReplicasToDirsReply{}, RegisterMemberReply{}, DescribeQuorumReply{}, CreateTopicsReply{}, DeleteTopicsReply{},
-	CreatePartitionsReply{}, AllocateProducerIDsReply{}, AlterConfigsReply{},
+	RaiseInternalTopicsReply{}, AssignReplicasToDirsReply{}, RegisterMemberReply{}, JoinNodeReply{}, UnregisterBrokerReply{}, RemoveMemberReply{},
+	SetGossipKeyReply{}, DescribeQuorumReply{}, CreateTopicsReply{}, DeleteTopicsReply{}, CreatePartitionsReply{}, AllocateProducerIDsReply{},
+	AlterConfigsReply{},
 )
 
 func byName[T any](values ...T) map[string]reflect.Type {

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,14 +19,20 @@ import (
 // Every type of command and of reply has its name in the codec, and every command has a reply of its name, or that of another
 // command which it is a form of.
 func TestCodecKnowsEveryType(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "command.go", nil, 0)
+	sources, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	declared := map[string][]string{}
-	for _, d := range file.Decls {
-		if f, isFunc := d.(*ast.FuncDecl); isFunc && f.Recv != nil && (f.Name.Name == "command" || f.Name.Name == "reply") {
-			declared[f.Name.Name] = append(declared[f.Name.Name], f.Recv.List[0].Type.(*ast.Ident).Name)
+	for _, source := range sources {
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, isFunc := d.(*ast.FuncDecl); isFunc && f.Recv != nil && len(f.Recv.List[0].Names) == 0 && (f.Name.Name == "command" || f.Name.Name == "reply") {
+				declared[f.Name.Name] = append(declared[f.Name.Name], f.Recv.List[0].Type.(*ast.Ident).Name)
+			}
 		}
 	}
 	for kind, types := range map[string]map[string]reflect.Type{"command": commandTypes, "reply": replyTypes} {

@@ -70,7 +70,7 @@ func Decide(s *Settings, img *metadata.Image, leases Leases, now time.Time, cmd 
 	case IncrementalAlterConfigs:
 		reply = d.incrementalAlterConfigs(c)
 	default:
-		err = fmt.Errorf("controller knows no command %T", cmd)
+		err = kafka.Errorf(kafka.InvalidRequest, "The controller knows no command %s.", Name(cmd))
 	}
 	if err != nil {
 		return nil, nil, err

@@ -81,8 +81,8 @@ type topicEdit struct {
 func newEditor(img *Image, index int64, term int32) *editor {
 	next := *img
 	next.Index, next.Term = index, term
-	quorum, topics, brokers, configs := *img.Quorum, *img.Topics, *img.Brokers, *img.Configs
-	next.Quorum, next.Topics, next.Brokers, next.Configs = &quorum, &topics, &brokers, &configs
+	quorum, nodes, topics, brokers, configs := *img.Quorum, *img.Nodes, *img.Topics, *img.Brokers, *img.Configs
+	next.Quorum, next.Nodes, next.Topics, next.Brokers, next.Configs = &quorum, &nodes, &topics, &brokers, &configs
 	return &editor{
 		old: img, next: &next, edit: new(edit), epoch: kafka.BrokerEpoch(index),
 		topics:  map[kafka.TopicID]*topicEdit{},

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -22,6 +23,7 @@ type Delta struct {
 	Brokers       []BrokerChange
 	Configs       []ConfigResource // set, changed or removed
 	Quorum        bool             // members changed
+	GossipKey     bool
 	ProducerIDs   bool
 }
 
@@ -40,7 +42,7 @@ type BrokerChange struct {
 
 // finish freezes the next image and tells what changed. What ends as it began is not a change.
 func (e *editor) finish() (*Image, *Delta) {
-	d := &Delta{Old: e.old, New: e.next, Quorum: e.members, ProducerIDs: e.ids}
+	d := &Delta{Old: e.old, New: e.next, Quorum: e.members, GossipKey: !bytes.Equal(e.old.GossipKey, e.next.GossipKey), ProducerIDs: e.ids}
 	for id := range e.topics {
 		before, had := e.old.Topics.ByID(id)
 		after, has := e.next.Topics.ByID(id)
@@ -99,7 +101,10 @@ func (d *Delta) sort() {
 // Diff returns the Delta between any two images: for the first image that a node has, and for one that came as a snapshot.
 // It looks at everything there is.
 func Diff(from, to *Image) *Delta {
-	d := &Delta{Old: from, New: to, Jump: true, ProducerIDs: from.NextProducerID != to.NextProducerID}
+	d := &Delta{
+		Old: from, New: to, Jump: true,
+		GossipKey: !bytes.Equal(from.GossipKey, to.GossipKey), ProducerIDs: from.NextProducerID != to.NextProducerID,
+	}
 	for t := range from.Topics.All() {
 		if _, ok := to.Topics.ByID(t.ID); !ok {
 			d.TopicsDeleted = append(d.TopicsDeleted, t)

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -66,11 +67,13 @@ type generator struct{ topics uint16 }
 func (g *generator) record(t *rapid.T, img *Image) Record {
 	topics := slices.Collect(img.Topics.All())
 	brokers := slices.Collect(img.Brokers.All())
-	switch kind := rapid.IntRange(kindQuorumMember, kindProducerIDs).Draw(t, "kind"); {
+	members := slices.Collect(img.Quorum.All())
+	switch kind := rapid.IntRange(kindQuorumMember, kindRemoveMember).Draw(t, "kind"); {
 	case kind == kindQuorumMember:
 		return QuorumMemberRecord{QuorumMember{
 			RaftID: rapid.Uint64Range(1, 4).Draw(t, "raft"), Node: kafka.BrokerID(rapid.Int32Range(0, 5).Draw(t, "node")), Directory: drawUUID(t, "directory"),
 			Host: rapid.SampledFrom([]string{"", "h1", "::1"}).Draw(t, "host"), Port: rapid.SampledFrom([]uint16{0, 9093}).Draw(t, "port"),
+			GossipPort: rapid.SampledFrom([]uint16{0, 7946}).Draw(t, "gossip"), Controller: rapid.Bool().Draw(t, "controller"),
 		}}
 	case kind == kindTopic:
 		name := fmt.Sprintf("t%d.x", rapid.IntRange(0, 20).Draw(t, "name"))
@@ -97,8 +100,25 @@ func (g *generator) record(t *rapid.T, img *Image) Record {
 		return drawConfig(t)
 	case kind == kindProducerIDs:
 		return ProducerIDsRecord{img.NextProducerID + rapid.Int64Range(0, 1000).Draw(t, "ids")}
+	case kind == kindNode:
+		return drawNode(t, img)
+	case kind == kindGossipKey:
+		return GossipKeyRecord{bytes.Repeat([]byte{rapid.Byte().Draw(t, "key")}, GossipKeySize)}
+	case kind == kindRemoveMember && len(members) > 0:
+		return RemoveQuorumMemberRecord{rapid.SampledFrom(members).Draw(t, "member").RaftID}
 	}
 	return nil
+}
+
+func drawNode(t *rapid.T, img *Image) Record {
+	r := NodeRecord{ID: kafka.BrokerID(rapid.Int32Range(0, 5).Draw(t, "node"))}
+	if rapid.Bool().Draw(t, "known") {
+		r.Directory, r.Removed = drawUUID(t, "directory"), rapid.Bool().Draw(t, "removed")
+	}
+	if old, known := img.Nodes.ByDirectory(r.Directory); known && old.Removed {
+		return nil
+	}
+	return r
 }
 
 func drawConfig(t *rapid.T) Record {

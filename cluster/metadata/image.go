@@ -19,6 +19,8 @@ type Image struct {
 	FormatVersion  int
 	ClusterID      string
 	Quorum         *Quorum
+	Nodes          *Nodes
+	GossipKey      GossipKey // nil: there is none yet
 	Topics         *Topics
 	Brokers        *Brokers
 	Configs        *Configs
@@ -30,6 +32,7 @@ func Empty() *Image {
 	return &Image{
 		Index:   NoBase,
 		Quorum:  &Quorum{tree[uint64, QuorumMember]{cmp: cmp.Compare[uint64]}},
+		Nodes:   emptyNodes(),
 		Topics:  emptyTopics(),
 		Brokers: &Brokers{tree[kafka.BrokerID, *BrokerRegistration]{cmp: cmp.Compare[kafka.BrokerID]}},
 		Configs: &Configs{tree[ConfigResource, map[string]string]{cmp: compareResources}},
@@ -55,6 +58,10 @@ type QuorumMember struct {
 	// Host and Port are where the node's peers reach it; empty and 0 for a node that has no peers yet.
 	Host string
 	Port uint16
+	// GossipPort is where it gossips, on Host; 0 for a node that does not.
+	GossipPort uint16
+	// Controller says that the node may become a voter (process.roles has controller); else it only ever learns.
+	Controller bool
 }
 
 // Quorum is who takes part in Raft, voters and learners alike.

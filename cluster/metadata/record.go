@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -22,9 +23,12 @@ const (
 	kindUnregisterBroker = 8
 	kindConfig           = 9
 	kindProducerIDs      = 10
+	kindNode             = 11
+	kindGossipKey        = 12
+	kindRemoveMember     = 13
 )
 
-// Record is one fact of the log. The kinds are the struct types of this file whose names end in Record.
+// Record is one fact of the log. The kinds are the struct types of this package whose names end in Record.
 type Record interface {
 	// Kind is the number on disk.
 	Kind() int
@@ -111,12 +115,16 @@ func (UnregisterBrokerRecord) Version() int { return 0 }
 func (ConfigRecord) Version() int           { return 0 }
 func (ProducerIDsRecord) Version() int      { return 0 }
 
-// Version of a member without an address is 0: that is what nodes that are alone write.
+// Version is the oldest that says all there is of the member, which versions of weir that know no newer one read too. A node
+// that is alone has no address.
 func (r QuorumMemberRecord) Version() int {
-	if r.Member.Host == "" && r.Member.Port == 0 {
-		return 0
+	switch m := r.Member; {
+	case m.GossipPort != 0 || m.Controller:
+		return 2
+	case m.Host != "" || m.Port != 0:
+		return 1
 	}
-	return 1
+	return 0
 }
 
 func (r FormatRecord) appendBody(dst []byte) []byte {
@@ -132,7 +140,12 @@ func (r QuorumMemberRecord) appendBody(dst []byte) []byte {
 		return dst
 	}
 	dst = appendString(dst, r.Member.Host)
-	return binary.AppendUvarint(dst, uint64(r.Member.Port))
+	dst = binary.AppendUvarint(dst, uint64(r.Member.Port))
+	if r.Version() == 1 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(r.Member.GossipPort))
+	return appendBool(dst, r.Member.Controller)
 }
 
 func (r TopicRecord) appendBody(dst []byte) []byte {
@@ -222,6 +235,12 @@ func decodeRecord(kind, version uint64, body []byte) (r Record, ok bool, err err
 		r = ConfigRecord{Resource: ConfigResource{Type: ResourceType(d.bounded(math.MaxInt8)), Name: d.string()}, Key: d.string(), Value: d.nullable()}
 	case kindProducerIDs:
 		r = ProducerIDsRecord{Next: d.varint()}
+	case kindNode:
+		r = d.node()
+	case kindGossipKey:
+		r = GossipKeyRecord{Key: bytes.Clone(d.bytes(GossipKeySize))}
+	case kindRemoveMember:
+		r = RemoveQuorumMemberRecord{RaftID: d.uint64()}
 	default:
 		return nil, false, nil
 	}
@@ -230,19 +249,21 @@ func decodeRecord(kind, version uint64, body []byte) (r Record, ok bool, err err
 
 func newestVersion(kind uint64) uint64 {
 	if kind == kindQuorumMember {
-		return 1
+		return 2
 	}
 	return 0
 }
 
 func (d *decoder) quorumMember(version uint64) QuorumMemberRecord {
 	r := QuorumMemberRecord{QuorumMember{RaftID: d.uint64(), Node: kafka.BrokerID(d.int32()), Directory: d.uuid()}}
-	if version == 0 {
-		return r
+	if version >= 1 {
+		r.Member.Host, r.Member.Port = d.string(), uint16(d.bounded(math.MaxUint16))
 	}
-	r.Member.Host, r.Member.Port = d.string(), uint16(d.bounded(math.MaxUint16))
-	if r.Version() == 0 {
-		d.fail(errRange) // without an address it is version 0
+	if version >= 2 {
+		r.Member.GossipPort, r.Member.Controller = uint16(d.bounded(math.MaxUint16)), d.bool()
+	}
+	if r.Version() != int(version) {
+		d.fail(errRange) // an older version says it all
 	}
 	return r
 }

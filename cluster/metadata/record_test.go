@@ -26,6 +26,8 @@ func every() []Record {
 		FormatRecord{1, "4L6g3nShT-eMCtK--X86sw"},
 		QuorumMemberRecord{QuorumMember{RaftID: 0x0102030405060708, Node: 1, Directory: id(1)}},
 		QuorumMemberRecord{QuorumMember{RaftID: 0x0102030405060708, Node: 1, Directory: id(1), Host: "node-1", Port: 65535}},
+		QuorumMemberRecord{QuorumMember{RaftID: 0x0102030405060708, Node: 1, Directory: id(1), Host: "node-1", Port: 65535, GossipPort: 7946, Controller: true}},
+		QuorumMemberRecord{QuorumMember{RaftID: 0x0102030405060708, Node: 1, Directory: id(1), Controller: true}},
 		TopicRecord{id(2), "orders"},
 		RemoveTopicRecord{id(2)},
 		PartitionRecord{id(2), 3, PartitionRegistration{
@@ -44,6 +46,11 @@ func every() []Record {
 		ConfigRecord{ConfigResource{BrokerResource, ""}, "min.insync.replicas", &value},
 		ConfigRecord{ConfigResource{TopicResource, "orders"}, "retention.ms", nil},
 		ProducerIDsRecord{1 << 40},
+		NodeRecord{ID: 300},
+		NodeRecord{ID: 3, Directory: id(6)},
+		NodeRecord{ID: 3, Directory: id(6), Removed: true},
+		GossipKeyRecord{GossipKey(strings.Repeat("k", GossipKeySize))},
+		RemoveQuorumMemberRecord{RaftID: 0x0102030405060708},
 	}
 }
 
@@ -108,7 +115,7 @@ func TestUnknownKindsAndVersionsAreNamed(t *testing.T) {
 	}{
 		{"kind", []byte{0, 1, 99, 0, 2, 'x', 'y'}, UnknownRecordError{99, 0}},
 		{"version", []byte{0, 1, kindTopic, 3, 0}, UnknownRecordError{kindTopic, 3}},
-		{"version of a member", []byte{0, 1, kindQuorumMember, 2, 0}, UnknownRecordError{kindQuorumMember, 2}},
+		{"version of a member", []byte{0, 1, kindQuorumMember, 3, 0}, UnknownRecordError{kindQuorumMember, 3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := Apply(formatted(t), 1, 1, c.entry)
@@ -142,6 +149,11 @@ func TestCorruptEntries(t *testing.T) {
 		"not UTF-8":            {0, 1, kindFormat, 0, 3, 1, 1, 0xff},
 		"empty rack":           {0, 1, kindRegisterBroker, 0, 23, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0},
 		"empty address":        append([]byte{0, 1, kindQuorumMember, 1, 27}, make([]byte, 27)...),
+		"neither gossip":       append([]byte{0, 1, kindQuorumMember, 2, 29}, make([]byte, 29)...),
+		"short gossip key":     append([]byte{0, 1, kindGossipKey, 0, 31}, make([]byte, 31)...),
+		"long gossip key":      append([]byte{0, 1, kindGossipKey, 0, 33}, make([]byte, 33)...),
+		"nothing is removed":   append([]byte{0, 1, kindNode, 0, 18, 2}, append(make([]byte, 16), 1)...),
+		"negative node id":     append([]byte{0, 1, kindNode, 0, 18, 1}, make([]byte, 17)...),
 		"node id of 33 bits":   {0, 1, kindUnregisterBroker, 0, 6, 0x80, 0x80, 0x80, 0x80, 0x20, 0},
 		"directories mismatch": AppendEntry(nil, 0, []Record{PartitionRecord{PartitionRegistration: PartitionRegistration{Directories: make([]kafka.UUID, 1)}}}),
 	} {

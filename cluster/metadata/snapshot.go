@@ -17,6 +17,14 @@ func (img *Image) Records() iter.Seq[Record] {
 				return
 			}
 		}
+		for n := range img.Nodes.All() {
+			if !yield(NodeRecord(n)) {
+				return
+			}
+		}
+		if img.GossipKey != nil && !yield(GossipKeyRecord{img.GossipKey}) {
+			return
+		}
 		for b := range img.Brokers.All() {
 			if !yield(RegisterBrokerRecord{*b}) {
 				return
