@@ -8,6 +8,7 @@ import (
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
+	"weir/log"
 )
 
 // startNode opens the metadata log and registers this broker. When it returns, the partitions of the image are open and
@@ -47,7 +48,8 @@ func (b *Broker) startNode(ctx context.Context) error {
 	if err != nil || !c.Roles.Broker {
 		return err
 	}
-	return b.noteRun(registration.Incarnation, epoch)
+	// What came before this registration is of no more interest.
+	return b.noteRun(log.Run{BootID: log.MachineBootID(), BrokerEpoch: epoch, Incarnations: []kafka.UUID{registration.Incarnation}})
 }
 
 // metadataDirectory is the id of the directory that the metadata log lives in.
@@ -89,11 +91,12 @@ func (b *Broker) registration() (cluster.Registration, error) {
 			r.Directories = append(r.Directories, info.ID)
 		}
 	}
-	r.PreviousEpoch, r.PreviousIncarnation = b.previous()
+	previous := b.store.PreviousRun(log.MachineBootID())
+	r.PreviousEpoch, r.PreviousIncarnations = previous.BrokerEpoch, previous.Incarnations
 	b.store.SetBrokerEpoch(r.PreviousEpoch) // a start that fails before it registers leaves the logs as whole as it found them
 	// Before anything is said to the controller: should this process die before it has an answer, the next one knows whose
 	// logs it has.
-	return r, b.noteRun(r.Incarnation, r.PreviousEpoch)
+	return r, b.follow(previous, r.Incarnation)
 }
 
 // forBrokers says which listeners a registration names: those of clients, and that of the brokers.

@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"errors"
-	"io/fs"
 	"path/filepath"
 	"sync"
 
@@ -18,7 +16,7 @@ type runNote struct {
 }
 
 // noteRun writes the note down.
-func (b *Broker) noteRun(incarnation kafka.UUID, epoch kafka.BrokerEpoch) error {
+func (b *Broker) noteRun(run log.Run) error {
 	b.run.Lock()
 	defer b.run.Unlock()
 	for _, dir := range b.store.Dirs() {
@@ -28,7 +26,7 @@ func (b *Broker) noteRun(incarnation kafka.UUID, epoch kafka.BrokerEpoch) error 
 		b.removeNoteLocked()
 		return nil
 	}
-	return log.WriteRun(b.FS, b.store.MetadataDir(), log.Run{BootID: log.MachineBootID(), Incarnation: incarnation, BrokerEpoch: epoch})
+	return log.WriteRun(b.FS, b.store.MetadataDir(), run)
 }
 
 // voidRun takes the note back when a disk failed. After a write or a sync that did not succeed the kernel may have dropped what
@@ -47,24 +45,12 @@ func (b *Broker) removeNoteLocked() {
 	}
 }
 
-// previous is the incarnation before, by its epoch and by its process, if its logs are known to be whole: it stopped in good
-// order, or was killed while the machine stayed up; else -1 and zero. The epoch alone would not do: a process may have
-// registered and never have heard of it. What a log had lost when it was opened counts more than any note.
-func (b *Broker) previous() (kafka.BrokerEpoch, kafka.UUID) {
-	run, err := log.ReadRun(b.FS, b.store.MetadataDir())
-	noted := err == nil
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.Logger.Warn("the note of the last run cannot be read, and the logs count as not whole unless it stopped cleanly", "error", err)
+// follow notes this incarnation behind those whose logs it has.
+func (b *Broker) follow(previous log.Run, incarnation kafka.UUID) error {
+	run, dropped := previous.Next(log.MachineBootID(), incarnation)
+	if dropped > 0 {
+		b.Logger.Warn("too many processes in a row ended before they had heard of their registration; the first of them is noted no more, and should it be the "+
+			"registered one, the logs count as not whole", "incarnation", previous.Incarnations[0])
 	}
-	epoch, clean := b.store.CleanShutdown()
-	switch {
-	case b.store.Lossy():
-	case clean && noted && run.BrokerEpoch == epoch: // else the note is an earlier process's
-		return epoch, run.Incarnation
-	case clean:
-		return epoch, kafka.UUID{}
-	case noted && run.BootID != "" && run.BootID == log.MachineBootID():
-		return run.BrokerEpoch, run.Incarnation
-	}
-	return -1, kafka.UUID{}
+	return b.noteRun(run)
 }

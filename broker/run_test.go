@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -89,8 +90,8 @@ func TestABrokerNamesTheProcessWhoseLogsItHas(t *testing.T) {
 				t.Setenv("WEIR_BOOT_ID", c.boot)
 			}
 			next := nextRegistration(t, disk, settings)
-			if whole := next.PreviousEpoch == own.Epoch && next.PreviousIncarnation == own.Incarnation; whole != c.want {
-				t.Errorf("it has the logs of epoch %d, process %v; the registered is %d, %v; want whole: %t", next.PreviousEpoch, next.PreviousIncarnation, own.Epoch, own.Incarnation, c.want)
+			if whole := next.PreviousEpoch == own.Epoch && slices.Equal(next.PreviousIncarnations, []kafka.UUID{own.Incarnation}); whole != c.want {
+				t.Errorf("it has the logs of epoch %d, processes %v; the registered is %d, %v; want whole: %t", next.PreviousEpoch, next.PreviousIncarnations, own.Epoch, own.Incarnation, c.want)
 			}
 		})
 	}
@@ -125,10 +126,32 @@ func TestTheNoteOfAnEarlierProcessIsNotTheMarkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := nextRegistration(t, disk, settings)
-	if next.PreviousEpoch == own.Epoch || next.PreviousIncarnation == own.Incarnation {
-		t.Errorf("it has the logs of epoch %d, process %v, which lost some", next.PreviousEpoch, next.PreviousIncarnation)
+	if next.PreviousEpoch == own.Epoch || len(next.PreviousIncarnations) > 0 {
+		t.Errorf("it has the logs of epoch %d, processes %v, which lost some", next.PreviousEpoch, next.PreviousIncarnations)
 	}
 	if run, err := log.ReadRun(disk, "/data"); err != nil || run.BootID != "2" {
 		t.Errorf("the note of this run: %+v, %v", run, err)
+	}
+}
+
+// A process that is killed before it heard of its registration may be the registered one all the same, and so may each before it.
+func TestABrokerNamesAllWhoseRegistrationMayBeTrue(t *testing.T) {
+	settings := load(t, anyPort, "/data")
+	t.Setenv("WEIR_BOOT_ID", "1")
+	disk := vfs.NewMem()
+	r := start(t, disk, settings)
+	own, _ := r.node.Image().Brokers.ByID(1)
+	want := []kafka.UUID{own.Incarnation}
+	for range 3 {
+		disk = disk.Kill()
+		next := nextRegistration(t, disk, settings)
+		if next.PreviousEpoch != own.Epoch || !slices.Equal(next.PreviousIncarnations, want) {
+			t.Fatalf("it has the logs of epoch %d, processes %v; want %d, %v", next.PreviousEpoch, next.PreviousIncarnations, own.Epoch, want)
+		}
+		want = append(want, next.Incarnation)
+	}
+	t.Setenv("WEIR_BOOT_ID", "2")
+	if next := nextRegistration(t, disk.Crash(vfs.LoseAll()), settings); next.PreviousEpoch != -1 || len(next.PreviousIncarnations) > 0 {
+		t.Errorf("after a power cut it has the logs of epoch %d, processes %v", next.PreviousEpoch, next.PreviousIncarnations)
 	}
 }

@@ -33,8 +33,8 @@ type Registration struct {
 	Directories []kafka.DirectoryID
 	// PreviousEpoch is the epoch of the incarnation whose logs this one has whole; -1 where that is not known.
 	PreviousEpoch kafka.BrokerEpoch
-	// PreviousIncarnation is the process that had these logs last, if they are whole; zero where that is not known.
-	PreviousIncarnation kafka.UUID
+	// PreviousIncarnations are processes whose logs this one has whole; none where that is not known.
+	PreviousIncarnations []kafka.UUID
 }
 
 const notRegistered = -1
@@ -250,7 +250,7 @@ func (l *lifecycle) register() controller.Command {
 	}
 	return controller.RegisterBroker{
 		ClusterID: l.o.ClusterID, Broker: l.o.Self, Incarnation: r.Incarnation, Listeners: r.Listeners, Rack: r.Rack, Directories: r.Directories,
-		PreviousEpoch: previous, PreviousIncarnation: r.PreviousIncarnation,
+		PreviousEpoch: previous, PreviousIncarnations: r.PreviousIncarnations,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"weir/internal/kafka"
@@ -67,15 +68,65 @@ func RemoveCleanShutdown(fsys vfs.FS, dir string) error {
 // the process died and the kernel still had all that was written; with another, the machine went down and what was not
 // synced is lost.
 type Run struct {
-	BootID      string // of the machine's kernel; "" if it has none
-	Incarnation kafka.UUID
-	BrokerEpoch kafka.BrokerEpoch // -1 until the broker is registered
+	BootID      string            // of the machine's kernel; "" if it has none
+	BrokerEpoch kafka.BrokerEpoch // of the last registration that was heard of; -1 for none
+	// Incarnations are the processes that had these logs, one after the other and whole, from the one that was registered in
+	// BrokerEpoch on; the last is the one that notes this. Any of them may be the one that the controller knows.
+	Incarnations []kafka.UUID
 }
 
+// maxIncarnations bounds a note: so many processes in a row do not die before they hear of their registration.
+const maxIncarnations = 100
+
+// Next is the note of a process that has the logs of r's whole and has heard of no registration yet. The oldest incarnations
+// that are more than a note holds are dropped.
+func (r Run) Next(bootID string, incarnation kafka.UUID) (next Run, dropped int) {
+	dropped = max(0, len(r.Incarnations)+1-maxIncarnations)
+	incarnations := append(slices.Clone(r.Incarnations[dropped:]), incarnation)
+	return Run{BootID: bootID, BrokerEpoch: r.BrokerEpoch, Incarnations: incarnations}, dropped
+}
+
+// PreviousRun is the run before, as far as its logs are known to be whole: it stopped in good order, or was killed while the
+// machine, whose boot id now is given, stayed up. Else its epoch is -1 and it has no incarnations. The epoch alone would not
+// do: a process may have registered and never have heard of it.
+func (s *Store) PreviousRun(bootID string) Run {
+	note, err := ReadRun(s.fs, s.MetadataDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.logger.Warn("the note of the last run cannot be read, and the logs count as not whole unless it stopped cleanly", "err", err)
+	}
+	epoch, clean := s.CleanShutdown()
+	return note.wholeUpTo(ending{epoch: epoch, clean: clean, lossy: s.Lossy(), bootID: bootID})
+}
+
+// ending is what the next process finds out about the end of a run.
+type ending struct {
+	epoch  kafka.BrokerEpoch // of the marker; -1 if that does not tell
+	clean  bool              // there is a marker
+	lossy  bool              // a log had lost something when it was opened
+	bootID string            // of the machine now
+}
+
+// wholeUpTo is PreviousRun for a note, the zero Run if there is none. What a log had lost when it was opened counts more than
+// any note.
+func (r Run) wholeUpTo(e ending) Run {
+	switch {
+	case e.lossy:
+	case e.clean && e.epoch == r.BrokerEpoch && e.epoch != noBrokerEpoch: // else the note may be an earlier process's
+		return r
+	case e.clean:
+		return Run{BrokerEpoch: e.epoch}
+	case r.BootID != "" && r.BootID == e.bootID:
+		return r
+	}
+	return Run{BrokerEpoch: noBrokerEpoch}
+}
+
+// runContent has the incarnations apart: the last one alone is what earlier versions knew.
 type runContent struct {
 	Version     int               `json:"version"`
 	BootID      string            `json:"bootId"`
 	Incarnation string            `json:"incarnation"`
+	Earlier     []string          `json:"earlierIncarnations,omitempty"` // oldest first
 	BrokerEpoch kafka.BrokerEpoch `json:"brokerEpoch"`
 }
 
@@ -93,18 +144,26 @@ func ReadRun(fsys vfs.FS, dir string) (Run, error) {
 	if c.Version != runFileVersion {
 		return Run{}, brokenLine(path, 1, "version %d, not %d", c.Version, runFileVersion)
 	}
-	incarnation, err := kafka.ParseUUID(c.Incarnation)
-	if err != nil {
-		return Run{}, brokenLine(path, 1, "incarnation: %v", err)
+	run := Run{BootID: c.BootID, BrokerEpoch: c.BrokerEpoch}
+	for _, text := range append(c.Earlier, c.Incarnation) {
+		incarnation, err := kafka.ParseUUID(text)
+		if err != nil {
+			return Run{}, brokenLine(path, 1, "incarnation: %v", err)
+		}
+		run.Incarnations = append(run.Incarnations, incarnation)
 	}
-	return Run{BootID: c.BootID, Incarnation: incarnation, BrokerEpoch: c.BrokerEpoch}, nil
+	return run, nil
 }
 
-// WriteRun notes a run durably.
+// WriteRun notes a run durably. It has an incarnation at least.
 func WriteRun(fsys vfs.FS, dir string, r Run) error {
-	content, err := json.Marshal(runContent{
-		Version: runFileVersion, BootID: r.BootID, Incarnation: r.Incarnation.String(), BrokerEpoch: r.BrokerEpoch,
-	})
+	c := runContent{Version: runFileVersion, BootID: r.BootID, BrokerEpoch: r.BrokerEpoch}
+	for _, incarnation := range r.Incarnations {
+		c.Earlier = append(c.Earlier, incarnation.String())
+	}
+	last := len(c.Earlier) - 1
+	c.Incarnation, c.Earlier = c.Earlier[last], c.Earlier[:last]
+	content, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"io/fs"
+	"reflect"
 	"testing"
 
 	"weir/internal/kafka"
@@ -40,13 +41,23 @@ func TestRunTellsHowTheLastOneEnded(t *testing.T) {
 	if _, err := ReadRun(fsys, "/"); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a missing file: %v", err)
 	}
-	run := Run{BootID: "11111111-2222-3333-4444-555555555555", Incarnation: kafka.NewUUID(), BrokerEpoch: 7}
-	must(t, WriteRun(fsys, "/", run))
-	got, err := ReadRun(fsys.Crash(vfs.LoseAll()), "/")
-	if got != run || err != nil {
-		t.Fatalf("read %+v, %v; want %+v", got, err, run)
+	run := Run{BootID: "11111111-2222-3333-4444-555555555555", BrokerEpoch: 7}
+	for range 3 {
+		run.Incarnations = append(run.Incarnations, kafka.NewUUID())
+		must(t, WriteRun(fsys, "/", run))
+		got, err := ReadRun(fsys.Crash(vfs.LoseAll()), "/")
+		if !reflect.DeepEqual(got, run) || err != nil {
+			t.Fatalf("read %+v, %v; want %+v", got, err, run)
+		}
 	}
-	for _, content := range []string{"", "{", `{"version":1}`, `{"version":0,"incarnation":"x"}`} {
+	// Of a version that knew one incarnation only.
+	must(t, vfs.WriteFileAtomic(fsys, "/"+runFile, []byte(`{"version":0,"bootId":"1","incarnation":"5L6g3nShT-eMCtK--X86sw","brokerEpoch":17}`+"\n"), 0o644, true))
+	if got, err := ReadRun(fsys, "/"); err != nil || got.BootID != "1" || got.BrokerEpoch != 17 || len(got.Incarnations) != 1 ||
+		got.Incarnations[0].String() != "5L6g3nShT-eMCtK--X86sw" {
+		t.Fatalf("read %+v, %v", got, err)
+	}
+	for _, content := range []string{"", "{", `{"version":1}`, `{"version":0,"incarnation":"x"}`,
+		`{"version":0,"incarnation":"5L6g3nShT-eMCtK--X86sw","earlierIncarnations":["x"]}`} {
 		must(t, vfs.WriteFileAtomic(fsys, "/"+runFile, []byte(content), 0o644, true))
 		if _, err := ReadRun(fsys, "/"); !errors.As(err, new(ErrBrokenFile)) {
 			t.Errorf("%q: %v", content, err)
@@ -59,5 +70,50 @@ func TestRunTellsHowTheLastOneEnded(t *testing.T) {
 	t.Setenv("WEIR_BOOT_ID", "")
 	if a, b := MachineBootID(), MachineBootID(); a != b {
 		t.Errorf("boot ids %q and %q of one boot", a, b)
+	}
+}
+
+func TestTheNoteCountsForTheRunThatItIsOf(t *testing.T) {
+	a, b := kafka.UUID{1}, kafka.UUID{2}
+	note := Run{BootID: "1", BrokerEpoch: 7, Incarnations: []kafka.UUID{a, b}}
+	unheard := Run{BootID: "1", BrokerEpoch: -1, Incarnations: []kafka.UUID{a}}
+	unknown := Run{BrokerEpoch: -1}
+	for name, c := range map[string]struct {
+		note Run
+		end  ending
+		want Run
+	}{
+		"it was killed":                         {note, ending{epoch: -1, bootID: "1"}, note},
+		"the machine went down":                 {note, ending{epoch: -1, bootID: "2"}, unknown},
+		"the machine has no boot id":            {Run{BrokerEpoch: 7}, ending{epoch: -1}, unknown},
+		"it was killed, and there is no note":   {Run{}, ending{epoch: -1, bootID: "1"}, unknown},
+		"it was killed, and a log lost records": {note, ending{epoch: -1, bootID: "1", lossy: true}, unknown},
+		"it stopped":                            {note, ending{epoch: 7, clean: true, bootID: "2"}, note},
+		"it stopped, and a log lost records":    {note, ending{epoch: 7, clean: true, bootID: "1", lossy: true}, unknown},
+		"one without a note stopped later":      {note, ending{epoch: 9, clean: true, bootID: "1"}, Run{BrokerEpoch: 9}},
+		"it stopped, and there is no note":      {Run{}, ending{epoch: 9, clean: true, bootID: "1"}, Run{BrokerEpoch: 9}},
+		"killed before it heard of an epoch":    {unheard, ending{epoch: -1, bootID: "1"}, unheard},
+		// The marker may be of a process that found the logs of a power cut and ended before it could note anything.
+		"one that had no epoch, either, stopped": {unheard, ending{epoch: -1, clean: true, bootID: "1"}, unknown},
+	} {
+		if got := c.note.wholeUpTo(c.end); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestANoteIsBounded(t *testing.T) {
+	run := Run{BrokerEpoch: 7, Incarnations: []kafka.UUID{{15: 1}}}
+	for i := 2; i <= maxIncarnations+2; i++ {
+		before := len(run.Incarnations)
+		next, dropped := run.Next("1", kafka.UUID{15: byte(i)})
+		if want := max(0, i-maxIncarnations); dropped != min(want, 1) || len(run.Incarnations) != before {
+			t.Fatalf("%d dropped of %d", dropped, i)
+		}
+		run = next
+	}
+	if first, last := run.Incarnations[0], run.Incarnations[len(run.Incarnations)-1]; first != (kafka.UUID{15: 3}) || last != (kafka.UUID{15: maxIncarnations + 2}) ||
+		run.BrokerEpoch != 7 || run.BootID != "1" {
+		t.Errorf("the note is %+v", run)
 	}
 }

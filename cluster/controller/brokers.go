@@ -60,7 +60,7 @@ func (d *decision) registerBroker(c RegisterBroker) (Reply, error) {
 
 // continues reports whether a broker has the logs of the registered incarnation whole.
 func (c RegisterBroker) continues(existing *metadata.BrokerRegistration) bool {
-	return c.PreviousEpoch == existing.Epoch || !c.PreviousIncarnation.IsZero() && c.PreviousIncarnation == existing.Incarnation
+	return c.PreviousEpoch == existing.Epoch || slices.Contains(c.PreviousIncarnations, existing.Incarnation)
 }
 
 // amend changes what an incarnation said of itself. A directory that failed it does not get back before it starts anew.

@@ -43,9 +43,9 @@ type RegisterBroker struct {
 	// PreviousEpoch is the epoch of the incarnation whose logs are known to be whole: it stopped cleanly, or was killed and
 	// the machine stayed up. -1 where that is not known; then the broker leaves every ISR and ELR.
 	PreviousEpoch kafka.BrokerEpoch
-	// PreviousIncarnation is the process that had these logs last, likewise; zero where that is not known. It may have
-	// registered without ever having heard of its epoch.
-	PreviousIncarnation kafka.UUID
+	// PreviousIncarnations are processes whose logs these are whole, likewise: those that started since an epoch was last
+	// heard of. Each of them may have registered without ever having heard of that.
+	PreviousIncarnations []kafka.UUID
 }
 
 // RegisterBrokerReply tells the broker its epoch.

@@ -47,17 +47,18 @@ func TestWhoeverIsFencedMayBeReplaced(t *testing.T) {
 // A process that registered, and was killed before it heard of its epoch, is known to the next one by its name alone.
 func TestWhoeverHasTheLogsWholeStaysInTheELR(t *testing.T) {
 	for _, c := range []struct {
-		epoch       kafka.BrokerEpoch
-		incarnation kafka.UUID
-		want        bool
+		epoch        kafka.BrokerEpoch
+		incarnations []kafka.UUID
+		want         bool
 	}{
-		{7, kafka.UUID{}, true},
-		{5, kafka.UUID{1}, true},
-		{5, kafka.UUID{2}, false},
-		{-1, kafka.UUID{}, false},
+		{7, nil, true},
+		{5, []kafka.UUID{{1}}, true},
+		{-1, []kafka.UUID{{3}, {1}, {2}}, true}, // killed again before it heard of its registration
+		{5, []kafka.UUID{{2}, {3}}, false},
+		{-1, nil, false},
 	} {
 		existing := &metadata.BrokerRegistration{Epoch: 7, Incarnation: kafka.UUID{1}}
-		if got := (RegisterBroker{PreviousEpoch: c.epoch, PreviousIncarnation: c.incarnation}).continues(existing); got != c.want {
+		if got := (RegisterBroker{PreviousEpoch: c.epoch, PreviousIncarnations: c.incarnations}).continues(existing); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

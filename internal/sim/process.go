@@ -2,7 +2,6 @@ package sim
 
 import (
 	"errors"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -133,41 +132,23 @@ func (p *process) registration() (r cluster.Registration, err error) {
 			p.dirFailed = true
 		}
 	}
-	r.PreviousEpoch, r.PreviousIncarnation = p.previous()
-	p.s.w.tracef("n%d continues epoch %d of %v (lossy=%v)", n.id, r.PreviousEpoch, r.PreviousIncarnation, p.store.Lossy())
-	if r.PreviousEpoch < 0 && r.PreviousIncarnation.IsZero() {
+	previous := p.store.PreviousRun(n.bootID())
+	r.PreviousEpoch, r.PreviousIncarnations = previous.BrokerEpoch, previous.Incarnations
+	p.s.w.tracef("n%d continues epoch %d of %v (lossy=%v)", n.id, r.PreviousEpoch, r.PreviousIncarnations, p.store.Lossy())
+	if r.PreviousEpoch < 0 && len(r.PreviousIncarnations) == 0 {
 		n.markLossy(false) // as far as the controller can tell
 	}
 	p.store.SetBrokerEpoch(r.PreviousEpoch)
-	return r, p.noteRun(r.PreviousEpoch)
-}
-
-// previous is the process before, if its logs are known to be whole, as package broker finds it out.
-func (p *process) previous() (kafka.BrokerEpoch, kafka.UUID) {
-	run, err := log.ReadRun(p.faulty, p.store.MetadataDir())
-	noted := err == nil
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.s.w.tracef("n%d cannot read the note of its last run: %v", p.n.id, err)
-	}
-	epoch, clean := p.store.CleanShutdown()
-	switch {
-	case p.store.Lossy():
-	case clean && noted && run.BrokerEpoch == epoch:
-		return epoch, run.Incarnation
-	case clean:
-		return epoch, kafka.UUID{}
-	case noted && run.BootID == p.n.bootID():
-		return run.BrokerEpoch, run.Incarnation
-	}
-	return -1, kafka.UUID{}
+	run, _ := previous.Next(n.bootID(), n.incarnation)
+	return r, p.noteRun(run)
 }
 
 // noteRun notes for the next process whose logs it will have, unless a disk failed: then nobody knows what they have.
-func (p *process) noteRun(epoch kafka.BrokerEpoch) error {
+func (p *process) noteRun(run log.Run) error {
 	if p.dirFailed {
 		return log.RemoveRun(p.faulty, p.store.MetadataDir())
 	}
-	return log.WriteRun(p.faulty, p.store.MetadataDir(), log.Run{BootID: p.n.bootID(), Incarnation: p.n.incarnation, BrokerEpoch: epoch})
+	return log.WriteRun(p.faulty, p.store.MetadataDir(), run)
 }
 
 // directoryFailed is told of a directory that goes offline.

@@ -15,6 +15,7 @@ import (
 	"weir/cluster/metadata"
 	"weir/cluster/quorum"
 	"weir/internal/kafka"
+	"weir/log"
 )
 
 // openNode makes this process a member of the cluster: a founder, or one that joins.
@@ -25,7 +26,7 @@ func (p *process) openNode(logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	p.countRegistration(registration.PreviousIncarnation)
+	p.countRegistration(registration)
 	o := cluster.Options{
 		FS: p.faulty, Clock: p.clock, Logger: logger, Rand: s.w.rng(fmt.Sprintf("raft %d %d", n.id, p.host.life)),
 		MetadataDir: p.store.MetadataDir(), DirectoryID: n.directory(0), ClusterID: clusterID, Self: n.id, Peers: peers{p},
@@ -64,12 +65,12 @@ func (n *node) join(done func()) {
 	})
 }
 
-func (p *process) countRegistration(previous kafka.UUID) {
+func (p *process) countRegistration(r cluster.Registration) {
 	if p.host.life == 1 {
 		return
 	}
 	switch _, clean := p.store.CleanShutdown(); {
-	case previous.IsZero():
+	case len(r.PreviousIncarnations) == 0:
 		p.s.rare.count(rareUncleanShutdown)
 	case !clean:
 		p.s.rare.count(rareLosslessKill)
@@ -132,7 +133,7 @@ func (p *process) noteRegistration() {
 	}
 	p.noted = epoch
 	p.store.SetBrokerEpoch(epoch)
-	if err := p.noteRun(epoch); err != nil {
+	if err := p.noteRun(log.Run{BootID: p.n.bootID(), BrokerEpoch: epoch, Incarnations: []kafka.UUID{p.n.incarnation}}); err != nil {
 		p.failure = err
 	}
 	p.assign()
