@@ -144,7 +144,7 @@ func (b *Broker) hello(dir kafka.DirectoryID, clusterID string) cluster.Hello {
 
 // member is this node as a member of the quorum.
 func (b *Broker) member(dir kafka.DirectoryID) metadata.QuorumMember {
-	m := metadata.QuorumMember{RaftID: quorum.RaftID(dir), Node: b.Config.NodeID, Directory: dir}
+	m := metadata.QuorumMember{RaftID: quorum.RaftID(dir), Node: b.Config.NodeID, Directory: dir, Controller: b.Config.Roles.Controller}
 	if e, ok := b.peerEndpoint(); ok {
 		m.Host, m.Port = e.Host, e.Port
 	}

@@ -22,7 +22,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 	o := cluster.Options{
 		FS: b.FS, Clock: b.Clock, Logger: b.Logger,
 		MetadataDir: b.store.MetadataDir(), DirectoryID: b.metadataDirectory(), ClusterID: b.store.ClusterID(), Self: c.NodeID,
-		Roles:    cluster.Roles{NoBroker: !c.Roles.Broker},
+		Roles:    cluster.Roles{NoBroker: !c.Roles.Broker, NoController: !c.Roles.Controller},
 		Founders: founded.Founders, Join: founded.Join, Peers: b.others.peers,
 		Registration:      registration,
 		Settings:          b.controllerSettings(),

@@ -11,15 +11,15 @@ import (
 
 // Address is where this node is reached.
 type Address struct {
-	Host      string // by its peers; empty while it has none
-	Port      uint16
-	Listeners []metadata.Endpoint // of the broker
+	Host       string // by its peers; empty while it has none
+	Port       uint16
+	GossipPort uint16              // on Host; 0 while it is not known
+	Listeners  []metadata.Endpoint // of the broker
 }
 
 // ownAddress keeps the quorum's record of this node right: that is how a node joins, and how it moves.
 type ownAddress struct {
-	host     string
-	port     uint16
+	self     metadata.QuorumMember // as it is
 	asked    bool
 	due      time.Time
 	failures int
@@ -33,14 +33,30 @@ func (a *ownAddress) next() time.Time {
 	return a.due
 }
 
+// member is this node as a member of the quorum; quorum.Open finds its Raft id.
+func (o *Options) member() metadata.QuorumMember {
+	return metadata.QuorumMember{
+		Node: o.Self, Directory: o.DirectoryID, Host: o.Address.Host, Port: o.Address.Port, GossipPort: o.Address.GossipPort,
+		Controller: !o.Roles.NoController,
+	}
+}
+
+// moved takes a new address.
+func (a *ownAddress) moved(to Address) {
+	a.self.Host, a.self.Port, a.self.GossipPort = to.Host, to.Port, to.GossipPort
+}
+
 // registerAddress tells the active controller where this node is, if the image says otherwise.
 func (c *control) registerAddress() {
 	a := &c.address
-	if a.host == "" || a.asked {
+	if a.self.Host == "" || a.asked {
 		return
 	}
-	self := metadata.QuorumMember{RaftID: c.quorum.RaftID(), Node: c.o.Self, Directory: c.o.DirectoryID, Host: a.host, Port: a.port}
+	self := a.self
 	known, member := c.quorum.Image().Quorum.ByRaftID(self.RaftID)
+	if self.GossipPort == 0 {
+		self.GossipPort = known.GossipPort // of the process before, till this one gossips
+	}
 	if member && known == self {
 		a.failures, a.due = 0, time.Time{}
 		return

@@ -354,7 +354,7 @@ func TestMovedNode(t *testing.T) {
 		for _, other := range w.all() {
 			self, _ := other.node.Image().Quorum.ByRaftID(m.node.quorum.RaftID())
 			b, _ := other.node.Image().Brokers.ByID(m.id)
-			if self.Port != m.o.Address.Port || b.Listeners[0] != m.o.Registration.Listeners[0] {
+			if self.Port != m.o.Address.Port || !self.Controller || b.Listeners[0] != m.o.Registration.Listeners[0] {
 				return false
 			}
 		}
@@ -368,6 +368,20 @@ func TestMovedNode(t *testing.T) {
 	w.run(time.Second, "known", knows)
 	if now, _ := m.node.Registered(); now != epoch || !w.running(1, 2, 3)() {
 		t.Errorf("epoch %d, was %d", now, epoch)
+	}
+
+	gossips := func() bool {
+		self, _ := w.hosts[1].node.Image().Quorum.ByRaftID(m.node.quorum.RaftID())
+		return self.GossipPort == 5555 && self.Port == 7777
+	}
+	m.node.Moved(Address{Host: m.o.Address.Host, Port: 7777, GossipPort: 5555, Listeners: m.o.Registration.Listeners})
+	m.step()
+	w.run(time.Second, "known to gossip", gossips)
+	m.node.Moved(Address{Host: m.o.Address.Host, Port: 7777, Listeners: m.o.Registration.Listeners}) // says nothing of gossip
+	m.step()
+	w.pass(time.Second)
+	if !gossips() {
+		t.Error("it gossips no more")
 	}
 }
 

@@ -83,8 +83,9 @@ func newControl(n *Node, now time.Time) *control {
 		publish: func(p publication) { n.published.put(p) },
 		put:     func(e event) { n.events.put(e) },
 		now:     now, tickDue: now,
-		address: ownAddress{host: n.o.Address.Host, port: n.o.Address.Port},
+		address: ownAddress{self: n.o.member()},
 	}
+	c.address.self.RaftID = n.quorum.RaftID()
 	c.active.leases = controller.Leases{SessionTimeout: n.o.SessionTimeout, HeartbeatInterval: n.o.HeartbeatInterval}
 	if !n.o.Roles.NoBroker {
 		c.life = newLifecycle(&n.o)
@@ -155,7 +156,7 @@ func (c *control) take(e event) {
 			c.life.dirFailed(c.now, e.id)
 		}
 	case moved:
-		c.address.host, c.address.port = e.to.Host, e.to.Port
+		c.address.moved(e.to)
 		if c.life != nil {
 			c.life.moved(c.now, e.to.Listeners)
 		}

@@ -100,7 +100,7 @@ func (n *Node) Open() error {
 		FS: n.o.FS, Clock: n.o.Clock, Logger: n.o.Logger, Rand: n.o.Rand,
 		Dir:       filepath.Join(n.o.MetadataDir, kafka.TopicPartition{Topic: kafka.ClusterMetadataTopic}.String()),
 		ClusterID: n.o.ClusterID,
-		Self:      metadata.QuorumMember{Node: n.o.Self, Directory: n.o.DirectoryID, Host: n.o.Address.Host, Port: n.o.Address.Port},
+		Self:      n.o.member(),
 		Founders:  n.o.Founders, Join: n.o.Join != nil, ElectionTimeout: n.o.ElectionTimeout,
 	}
 	if n.o.Peers != nil {

@@ -58,7 +58,8 @@ type Options struct {
 
 // Roles are what a node does (process.roles). The zero value is both.
 type Roles struct {
-	NoBroker bool // a controller alone registers no broker
+	NoBroker     bool // a controller alone registers no broker
+	NoController bool // a broker alone never becomes a voter of the quorum, but where it founds the cluster
 }
 
 func (o *Options) fill() {

@@ -72,7 +72,7 @@ func (d *deliveries) Pop() any {
 
 func member(id kafka.BrokerID) metadata.QuorumMember {
 	dir := kafka.UUID{byte(id), 15: 200}
-	return metadata.QuorumMember{RaftID: quorum.RaftID(dir), Node: id, Directory: dir, Host: fmt.Sprintf("host%d", id), Port: 9000}
+	return metadata.QuorumMember{RaftID: quorum.RaftID(dir), Node: id, Directory: dir, Host: fmt.Sprintf("host%d", id), Port: 9000, Controller: true}
 }
 
 // newWorld has founders 1 to n, none of which runs yet.
