@@ -26,7 +26,8 @@
 //
 // A node is known by its Raft id, which is that of its metadata directory (RaftID). Founders write offset 0, all the same
 // bytes, and begin as voters. Everybody else joins: it opens without a log, is added as a learner, is sent a snapshot, and
-// has a vote only when it is promoted. Offset 0 cannot be sent as an entry, so a leader gives a snapshot, which has what it
+// has a vote only when it is promoted. A voter that may come back becomes a learner, and keeps its log and its Raft id; who is
+// removed does not come back. Offset 0 cannot be sent as an entry, so a leader gives a snapshot, which has what it
 // says, to whoever lacks the entries from the beginning; a snapshot that a member needs and that does not know all members
 // is taken anew.
 //

@@ -44,10 +44,11 @@ type TransferLeadership struct {
 
 // ChangeMembers proposes other members, by Raft id. Several changes at once become true together, by joint consensus: from
 // one voter to three, say, without being two in between. One change is under way at a time; see Members.Changing. A leader
-// does not remove itself: it hands over, and drops the change for the next one to be asked.
+// does not give up its own vote: it hands over, and drops the change for the next one to be asked.
 type ChangeMembers struct {
 	Learn   []uint64 // learners to be added
 	Promote []uint64 // learners that become voters
+	Demote  []uint64 // voters that become learners
 	Remove  []uint64 // voters or learners that leave, for ever: a Raft id does not come back
 }
 

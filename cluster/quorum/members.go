@@ -46,7 +46,7 @@ func (n *Node) changing() bool {
 // changeMembers proposes a change; false: it is not one that can be made now. A leader that is to go hands over first, for
 // nobody may be left who knows that its removal is committed.
 func (n *Node) changeMembers(e ChangeMembers) bool {
-	if slices.Contains(e.Remove, n.RaftID()) {
+	if slices.Contains(e.Remove, n.RaftID()) || slices.Contains(e.Demote, n.RaftID()) {
 		n.transfer(0)
 		return false
 	}
@@ -83,6 +83,7 @@ func (n *Node) plan(e ChangeMembers) (*raftpb.ConfChangeV2, error) {
 	err := errors.Join(
 		add(e.Learn, raftpb.ConfChangeAddLearnerNode, func(id uint64) bool { return !learns(id) && !votes(id) }, "is a member already"),
 		add(e.Promote, raftpb.ConfChangeAddNode, learns, "is no learner"),
+		add(e.Demote, raftpb.ConfChangeAddLearnerNode, votes, "is no voter"),
 		add(e.Remove, raftpb.ConfChangeRemoveNode, func(id uint64) bool { return learns(id) || votes(id) }, "is no member"),
 	)
 	if err == nil && len(c.Changes) == 0 {

@@ -78,7 +78,7 @@ func TestMembersChange(t *testing.T) {
 	end := int64(leader.storage.last()) + 1
 	if got, want := leader.Status(), (&Status{
 		Leadership: Leadership{Term: 1, Leader: 1, Ready: true}, HighWatermark: end,
-		Voters: []Replica{{1, end}}, Learners: []Replica{{2, end}, {3, end}},
+		Voters: []Replica{{RaftID: 1, LogEndOffset: end}}, Learners: []Replica{{2, end, epoch, epoch, epoch}, {3, end, epoch, epoch, epoch}},
 	}); !reflect.DeepEqual(got, want) || leader.Match(3) != end || leader.Match(4) != -1 || leader.Match(1) != end || w.nodes[2].Match(1) != -1 {
 		t.Errorf("with learners: %+v, want %+v; matches %d %d", got, want, leader.Match(3), leader.Match(4))
 	}
@@ -136,6 +136,45 @@ func (w *net) proposeAll(next int64) {
 	w.agree(next)
 }
 
+// A learner takes the place of a voter that is down in one change, and that one learns when it comes back.
+func TestVoterBecomesLearner(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, 8)
+	w, opts := cluster(t, 3, nil)
+	w.tick(30)
+	w.join(4, opts)
+	w.change(ChangeMembers{Learn: []uint64{4}})
+	gone := w.leader().RaftID()%3 + 1
+	w.cut[gone] = true
+	w.change(ChangeMembers{Promote: []uint64{4}, Demote: []uint64{gone}})
+	w.proposeAll(1000 * int64(gone)) // the cut one has no say in it
+	voters := slices.DeleteFunc([]uint64{1, 2, 3, 4}, func(id uint64) bool { return id == gone })
+	if got := w.leader().Members(); !reflect.DeepEqual(got, Members{Voters: voters, Learners: []uint64{gone}}) {
+		t.Fatalf("%d was to become a learner: %+v", gone, got)
+	}
+	w.reopen(gone, opts) // and does not know that it is one
+	delete(w.cut, gone)
+	w.tick(40)
+	w.agree(1000 * int64(gone))
+	if w.nodes[gone].IsVoter() {
+		t.Fatalf("%d still votes: %+v", gone, w.nodes[gone].Members())
+	}
+	leader := w.leader().RaftID()
+	if out := step(t, w.leader(), ChangeMembers{Demote: []uint64{leader}}); !out.Dropped {
+		t.Fatal("a leader takes its own vote")
+	}
+	w.run() // but it has handed over
+	if w.leader().RaftID() == leader {
+		t.Fatalf("%d still leads", leader)
+	}
+	w.change(ChangeMembers{Demote: []uint64{leader}, Promote: []uint64{gone}})
+	w.reopen(leader, opts)
+	w.tick(40)
+	w.proposeAll(9000)
+	if w.nodes[leader].IsVoter() || !w.nodes[gone].IsVoter() {
+		t.Fatalf("%+v", w.leader().Members())
+	}
+}
+
 func TestChangesThatAreRefused(t *testing.T) {
 	cryptotest.SetGlobalRandom(t, 5)
 	w, opts := cluster(t, 3, nil)
@@ -149,7 +188,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 	}
 	for _, c := range []ChangeMembers{
 		{}, {Learn: []uint64{0}}, {Learn: []uint64{4}}, {Learn: []uint64{1}}, {Promote: []uint64{5}}, {Promote: []uint64{2}},
-		{Remove: []uint64{5}}, {Promote: []uint64{4, 5}},
+		{Remove: []uint64{5}}, {Promote: []uint64{4, 5}}, {Demote: []uint64{4}}, {Demote: []uint64{5}},
 	} {
 		before := leader.storage.last()
 		if out := step(t, leader, c); !out.Dropped || leader.storage.last() != before {

@@ -45,8 +45,11 @@ type Node struct {
 	lead      Leadership
 	ready     uint64 // term of which this node, as its leader, has applied an entry
 	candidacy candidacy
-	arrived   *snapshot // from the leader, checked, not yet installed
-	err       error     // why it does not go on
+	// followers are the other members, for the leader of the term followersOf.
+	followers   map[uint64]*follower
+	followersOf uint64
+	arrived     *snapshot // from the leader, checked, not yet installed
+	err         error     // why it does not go on
 }
 
 // Open opens the metadata log in o.Dir, founds it, or begins to wait for it. What is not this node's is refused by a
@@ -146,7 +149,7 @@ func (n *Node) take(now time.Time, e Event, out *Output) error {
 		out.Dropped = !n.lead.Ready || n.raft.Propose(e.Data) != nil
 	case Receive:
 		for _, m := range e.Messages {
-			n.receive(m)
+			n.receive(now, m)
 		}
 	case Unreachable:
 		n.raft.ReportUnreachable(e.RaftID)

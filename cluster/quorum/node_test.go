@@ -167,15 +167,20 @@ func TestThreeVoters(t *testing.T) {
 	w.propose(producerIDs(1000))
 	w.agree(1000)
 	end := int64(first.storage.last()) + 1
-	want := &Status{Leadership: Leadership{Term: first.lead.Term, Leader: first.RaftID(), Ready: true}, HighWatermark: end, Voters: []Replica{{1, end}, {2, end}, {3, end}}}
+	want := &Status{Leadership: Leadership{Term: first.lead.Term, Leader: first.RaftID(), Ready: true}, HighWatermark: end}
+	for id := range uint64(3) {
+		want.Voters = append(want.Voters, Replica{id + 1, end, epoch, epoch, epoch})
+	}
+	want.Voters[first.RaftID()-1] = Replica{RaftID: first.RaftID(), LogEndOffset: end}
 	if got := first.Status(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("the leader's status is %+v, want %+v", got, want)
 	}
 	follower := w.nodes[first.RaftID()%3+1]
 	want.Ready = false
-	for i := range want.Voters {
-		if want.Voters[i].RaftID != follower.RaftID() {
-			want.Voters[i].LogEndOffset = -1
+	for i, r := range want.Voters {
+		want.Voters[i] = Replica{RaftID: r.RaftID, LogEndOffset: -1}
+		if r.RaftID == follower.RaftID() {
+			want.Voters[i].LogEndOffset = end
 		}
 	}
 	if got := follower.Status(); !reflect.DeepEqual(got, want) {

@@ -11,7 +11,7 @@ import (
 )
 
 // receive takes one message of another member.
-func (n *Node) receive(m *raftpb.Message) {
+func (n *Node) receive(now time.Time, m *raftpb.Message) {
 	err := n.takes(m)
 	if err == nil && m.GetType() == raftpb.MsgSnap {
 		n.arrived, err = n.decode(m.GetSnapshot())
@@ -19,7 +19,9 @@ func (n *Node) receive(m *raftpb.Message) {
 	if err == nil {
 		err = n.raft.Step(m)
 	}
-	if err != nil {
+	if err == nil {
+		n.answered(now, m)
+	} else {
 		n.logger.Debug("raft message not taken", "from", m.GetFrom(), "type", m.GetType(), "err", err)
 	}
 }

@@ -333,13 +333,38 @@ func (w *world) manage() {
 	if len(m.Voters) == 1 && len(e.Promote) == 1 && w.voters > 2 && w.chance(0.8) {
 		e.Promote = nil // two voters are worse than one: better from one to three at once
 	}
+	if len(e.Promote) == 0 && len(e.Remove) == 0 && w.chance(0.2) {
+		e.Demote, e.Promote = w.swap(n)
+	}
 	if len(e.Learn)+len(e.Promote)+len(e.Remove) == 0 || len(e.Remove) >= len(m.Voters) {
 		return
 	}
 	if out := h.step(e); !out.Dropped {
 		w.seen["members change"]++
+		if len(e.Demote) > 0 {
+			w.seen["a learner in a voter's place"]++
+		}
 		if len(e.Promote) > 1 {
 			w.seen["several promoted at once"]++
 		}
 	}
+}
+
+// swap finds a voter that is down, and a learner for its place.
+func (w *world) swap(n *Node) (down, spare []uint64) {
+	m := n.Members()
+	for _, id := range m.Voters {
+		if w.byID[id].node == nil {
+			down = []uint64{id}
+		}
+	}
+	for _, id := range m.Learners {
+		if w.byID[id].node != nil && n.Match(id) >= int64(n.applied)-3 && n.Match(id) > 0 {
+			spare = []uint64{id}
+		}
+	}
+	if down == nil || spare == nil {
+		return nil, nil
+	}
+	return down, spare
 }

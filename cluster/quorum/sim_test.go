@@ -42,7 +42,7 @@ func TestSim(t *testing.T) {
 	}
 	for _, what := range []string{
 		"snapshot sent", "snapshot installed", "end in the midst of a step", "all crash", "leader suspected", "disk fails", "transfer",
-		"disk lost", "members change", "several promoted at once", "conflicting entries cut", "removed, and knows it", "retired",
+		"disk lost", "members change", "several promoted at once", "a learner in a voter's place", "conflicting entries cut", "removed, and knows it", "retired",
 	} {
 		if seen[what] == 0 {
 			t.Errorf("in %d seeds there was no %q", *simSeeds, what)

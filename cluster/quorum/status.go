@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"time"
+
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
 )
@@ -14,10 +16,13 @@ type Status struct {
 	Voters, Learners []Replica
 }
 
-// Replica is one member's copy of the log.
+// Replica is one member's copy of the log. Times are the leader's, of others than itself; zero where they are not known.
 type Replica struct {
 	RaftID       uint64
-	LogEndOffset int64 // exclusive; -1 where it is not known
+	LogEndOffset int64     // exclusive; -1 where it is not known
+	LastContact  time.Time // its last answer
+	LastCaughtUp time.Time // when it last had all that there was
+	SteadySince  time.Time // it has answered since, without a longer break than an election timeout, and been close behind
 }
 
 // Status looks at Raft. The result is the caller's.
@@ -26,6 +31,9 @@ func (n *Node) Status() *Status {
 	s := &Status{Leadership: n.lead, HighWatermark: min(int64(basic.HardState.GetCommit())+1, n.storage.log.EndOffset())}
 	n.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
 		r := Replica{RaftID: id, LogEndOffset: n.logEnd(id, basic.RaftState, p.Match)}
+		if f := n.follower(id); f != nil {
+			r.LastContact, r.LastCaughtUp, r.SteadySince = f.contact, f.caughtUp, f.steady
+		}
 		if kind == raft.ProgressTypeLearner {
 			s.Learners = append(s.Learners, r)
 		} else {
