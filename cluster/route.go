@@ -46,12 +46,11 @@ func (s *submission) tries() []controller.Command {
 
 // router has the commands that are to be decided elsewhere.
 type router struct {
-	pending []*submission // in the order in which they came; those that are over are dropped at the next look
-	next    time.Time     // of the next look; zero for never
-	turned  bool          // somebody else leads than at the last look
-	losses  int           // tries that failed since one succeeded
-	last    uint64        // Raft id of the node that decided last
-	turn    int           // whom to ask next where nobody is known to lead
+	pending []*submission  // in the order in which they came; those that are over are dropped at the next look
+	next    time.Time      // of the next look; zero for never
+	turned  bool           // somebody else leads than at the last look
+	last    uint64         // Raft id of the node that decided last
+	failed  map[string]int // of the control loop's own commands, by name: tries that failed since one of the name succeeded
 }
 
 // clear drops all that waits, and returns it.
@@ -118,7 +117,7 @@ func (c *control) finish(s *submission, a Answer, err error) {
 
 // send gives a command to a node that may be the active controller.
 func (c *control) send(s *submission) {
-	to, ok := c.target()
+	to, ok := c.target(s)
 	s.try++
 	if !ok {
 		c.lost(s, notController())
@@ -130,36 +129,48 @@ func (c *control) send(s *submission) {
 	c.o.Peers.Submit(to, s.command(), func(a Answer, err error) { c.put(answered{s, try, a, err}) })
 }
 
-// target chooses the node for a try: the one that leads Raft, or that decided last where that is not known. But what this
-// node knows may be old, or the address, and a node that joins knows nothing: so every other try after a failure asks the
-// members in turn.
-func (c *control) target() (to metadata.QuorumMember, ok bool) {
-	r := &c.router
+// target chooses the node for the next try of a command: the one that leads Raft, or that decided last where that is not known.
+// But what this node knows may be old, or the address, and a node that joins knows nothing: so every other try after a failure
+// asks the other members in turn. That goes by the failures of this command alone. A count that others have a part in may
+// advance by two between two of its tries, and then it would ask the same node for ever.
+func (c *control) target(s *submission) (to metadata.QuorumMember, ok bool) {
 	if c.o.Peers == nil {
 		return to, false
 	}
-	first := cmp.Or(c.lead.Leader, r.last)
+	first := cmp.Or(c.lead.Leader, c.router.last)
 	var others []metadata.QuorumMember
 	for _, m := range c.members() {
 		switch {
-		case m.RaftID == first && r.losses%2 == 0:
-			return m, true
-		case m.RaftID != c.quorum.RaftID() && m.RaftID != first && m.Host != "":
+		case m.RaftID == first:
+			to, ok = m, true
+		case m.RaftID != c.quorum.RaftID() && m.Host != "":
 			others = append(others, m)
 		}
+	}
+	failures := s.try
+	if s.from == own {
+		failures = c.router.failed[controller.Name(s.cmd)]
+	}
+	if ok {
+		if failures%2 == 0 || len(others) == 0 {
+			return to, true
+		}
+		failures /= 2 // those of the others
 	}
 	if len(others) == 0 {
 		return to, false
 	}
-	r.turn++
-	return others[r.turn%len(others)], true
+	return others[failures%len(others)], true
 }
 
 // lost takes the failure of a try that leaves the command open: it is tried again, but what the control loop itself wants is
 // made anew instead.
 func (c *control) lost(s *submission, err error) {
-	c.router.losses++
 	if s.from == own {
+		if c.router.failed == nil {
+			c.router.failed = map[string]int{}
+		}
+		c.router.failed[controller.Name(s.cmd)]++
 		c.finish(s, Answer{}, err)
 		return
 	}
@@ -175,7 +186,10 @@ func (c *control) answered(e answered) {
 	switch {
 	case s.over || s.here || e.err != nil && (s.to == 0 || late) || late && lastTryCounts(s.cmd):
 	case e.err == nil:
-		c.router.losses, c.router.last = 0, cmp.Or(s.to, c.router.last)
+		c.router.last = cmp.Or(s.to, c.router.last)
+		if s.from == own {
+			delete(c.router.failed, controller.Name(s.cmd))
+		}
 		c.finish(s, e.answer, nil)
 	case undecided(e.err):
 		s.repeated = true
