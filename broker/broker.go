@@ -190,8 +190,10 @@ func (b *Broker) openStore(ctx context.Context) error {
 	defaults := b.Config.TopicConfig(nil, nil, nil)
 	store, err := log.OpenStore(log.StoreOptions{
 		FS: b.FS, Clock: b.Clock, Logger: b.Logger,
-		Dirs: b.Config.DataDirs, MetadataDir: b.Config.MetadataDir, NodeID: b.Config.NodeID, ClusterID: b.Config.ClusterID,
-		Found:                  func(dir kafka.DirectoryID, clusterID string) (string, error) { return b.found(ctx, dir, clusterID) },
+		Dirs: b.Config.DataDirs, MetadataDir: b.Config.MetadataDir, NodeID: b.configuredID(), ClusterID: b.Config.ClusterID,
+		Found: func(dir kafka.DirectoryID, known log.Identity) (log.Identity, error) {
+			return b.found(ctx, dir, known)
+		},
 		FsyncPolicy:            log.FsyncPolicy(b.Config.FsyncPolicy),
 		RetentionCheckInterval: b.Config.RetentionCheckInterval,
 		ProducerExpirationMs:   b.Config.Dynamic(nil, nil).ProducerIDExpiration.Milliseconds(),
@@ -203,6 +205,7 @@ func (b *Broker) openStore(ctx context.Context) error {
 		return err
 	}
 	b.store = store
+	b.Config = b.Config.WithNodeID(store.NodeID())
 	running, cancel := context.WithCancel(context.Background())
 	b.stopTasks = cancel
 	b.tasks.Go(func() {

@@ -17,6 +17,7 @@ import (
 	"weir/cluster/quorum"
 	"weir/internal/clock"
 	"weir/internal/kafka"
+	"weir/log"
 	"weir/protocol"
 )
 
@@ -115,19 +116,32 @@ func (f *founding) ask(ctx context.Context, addresses []string, heard map[string
 	}
 }
 
+// configuredID is the node's id by its settings, kafka.NoBroker where they leave it to the data directory or the cluster.
+func (b *Broker) configuredID() kafka.BrokerID {
+	if !b.Config.NodeIDSet {
+		return kafka.NoBroker
+	}
+	return b.Config.NodeID
+}
+
 // found is log.StoreOptions.Found.
-func (b *Broker) found(ctx context.Context, dir kafka.DirectoryID, clusterID string) (string, error) {
-	self := b.hello(dir, clusterID)
+func (b *Broker) found(ctx context.Context, dir kafka.DirectoryID, known log.Identity) (log.Identity, error) {
+	if known.NodeID == kafka.NoBroker {
+		known.NodeID = b.Config.NodeID
+	}
+	b.Config = b.Config.WithNodeID(known.NodeID)
+	self := b.hello(dir, known.ClusterID)
 	if others := b.otherVoters(); len(others) == 0 {
 		b.founding.greeting.Store(&self)
-		return clusterID, nil
+		return known, nil
 	}
 	decided, err := b.founding.settle(ctx, self, b.Config.Quorum.Voters)
 	if err != nil {
-		return "", err
+		return known, err
 	}
 	b.founded = decided
-	return decided.ClusterID, nil // where it is open, the store draws one
+	known.ClusterID = decided.ClusterID // where it is open, the store draws one
+	return known, nil
 }
 
 // hello is what this node says of itself before it belongs to a cluster.

@@ -12,6 +12,7 @@ import (
 	"weir/cluster/controller"
 	"weir/cluster/quorum"
 	"weir/internal/clock"
+	"weir/internal/kafka"
 )
 
 // others is all that this node has to do with the other nodes. Where there are none it is there all the same, and does
@@ -93,7 +94,10 @@ func (b *Broker) clusterID() string {
 }
 
 func (b *Broker) discovery() Discovery {
-	d := Discovery{ClusterID: b.clusterID(), Node: b.Config.NodeID}
+	d := Discovery{ClusterID: b.clusterID(), Node: kafka.NoBroker}
+	if h := b.founding.greeting.Load(); h != nil { // the settings may not say yet which node this is
+		d.Node = h.Member.Node
+	}
 	if e, ok := b.peerEndpoint(); ok {
 		d.Host, d.Port = e.Host, e.Port
 	}

@@ -116,14 +116,14 @@ func (d *dataDir) identify() error {
 	pending := known && m.ClusterID == ""
 	switch {
 	case !known:
-		m = MetaProperties{ClusterID: s.clusterID, NodeID: s.opts.NodeID}
-	case pending:
-		m.ClusterID = s.clusterID
-	case s.clusterID != "" && m.ClusterID != s.clusterID:
+		m = MetaProperties{ClusterID: s.identity.ClusterID, NodeID: s.identity.NodeID, Joined: s.identity.Joined}
+	case pending && m.fits(s.opts.NodeID):
+		m.ClusterID, m.NodeID, m.Joined = s.identity.ClusterID, s.identity.NodeID, s.identity.Joined
+	case m.ClusterID != s.identity.ClusterID && !pending:
 		return kafka.Errorf(kafka.InconsistentClusterID,
-			"data directory %s belongs to cluster %s, not %s (cluster.id in its %s)", d.path, m.ClusterID, s.clusterID, metaPropertiesFile)
+			"data directory %s belongs to cluster %s, not %s (cluster.id in its %s)", d.path, m.ClusterID, s.identity.ClusterID, metaPropertiesFile)
 	}
-	if m.NodeID != s.opts.NodeID {
+	if m.NodeID != s.identity.NodeID {
 		return d.otherNode(m)
 	}
 	if known && !m.DirectoryID.IsZero() && !pending {
@@ -139,7 +139,7 @@ func (d *dataDir) identify() error {
 
 func (d *dataDir) otherNode(m MetaProperties) error {
 	return kafka.Errorf(kafka.InvalidConfig,
-		"data directory %s belongs to node %d, not %d (node.id in its %s)", d.path, m.NodeID, d.store.opts.NodeID, metaPropertiesFile)
+		"data directory %s belongs to node %d, not %d (node.id in its %s)", d.path, m.NodeID, d.store.identity.NodeID, metaPropertiesFile)
 }
 
 // refuseNameless refuses a directory that has logs and has lost the file that says whose they are: another one would be
@@ -289,7 +289,7 @@ func (d *dataDir) checkpointHighWatermarks(durable bool) error {
 func (d *dataDir) logs() []*Log {
 	var logs []*Log
 	for _, l := range d.store.Logs() {
-		if l.data == d {
+		if l.home() == d {
 			logs = append(logs, l)
 		}
 	}

@@ -1,8 +1,10 @@
 package log
 
 import (
+	"cmp"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"weir/internal/kafka"
@@ -16,12 +18,10 @@ func TestDirectoryIDOutlivesTheWaitForACluster(t *testing.T) {
 	var asked []kafka.DirectoryID
 	found := func(id string, err error) func(*StoreOptions) {
 		return func(o *StoreOptions) {
-			o.Found = func(dir kafka.DirectoryID, known string) (string, error) {
+			o.Found = func(dir kafka.DirectoryID, known Identity) (Identity, error) {
 				asked = append(asked, dir)
-				if known != "" {
-					id = known
-				}
-				return id, err
+				known.ClusterID = cmp.Or(known.ClusterID, id)
+				return known, err
 			}
 		}
 	}
@@ -47,5 +47,42 @@ func TestDirectoryIDOutlivesTheWaitForACluster(t *testing.T) {
 	must(t, openStore(t, mem, found("c3", nil)).Close())
 	if len(asked) != 3 {
 		t.Error("a node of a cluster asked for one")
+	}
+}
+
+// A node that joins may not know which one it is before it is told. It is told once, and is that node from then on.
+func TestNodeIDComesWithTheCluster(t *testing.T) {
+	joins := func(configured kafka.BrokerID, given Identity, err error) func(*StoreOptions) {
+		return func(o *StoreOptions) {
+			o.NodeID = configured
+			o.Found = func(_ kafka.DirectoryID, known Identity) (Identity, error) {
+				if known.ClusterID != "" {
+					given = known
+				}
+				return given, err
+			}
+		}
+	}
+	killed := errors.New("killed")
+	mem := vfs.NewMem()
+	if _, err := tryStore(t, mem, joins(kafka.NoBroker, Identity{}, killed)); !errors.Is(err, killed) {
+		t.Fatal(err)
+	}
+	for _, given := range []kafka.BrokerID{3, 4} { // the second time it knows
+		s := openStore(t, mem, joins(kafka.NoBroker, Identity{ClusterID: "c", NodeID: given, Joined: true}, nil))
+		if s.identity != (Identity{ClusterID: "c", NodeID: 3, Joined: true}) {
+			t.Errorf("%+v", s.identity)
+		}
+		must(t, s.Close())
+		mem = mem.Crash(vfs.LoseAll())
+	}
+	must(t, openStore(t, mem, joins(3, Identity{}, nil)).Close())
+	_, err := tryStore(t, mem, joins(5, Identity{}, nil))
+	if kafka.CodeOf(err) != kafka.InvalidConfig || !strings.Contains(err.Error(), "belongs to node 3, not 5") {
+		t.Errorf("another node.id: %v", err)
+	}
+	_, err = tryStore(t, vfs.NewMem(), func(o *StoreOptions) { o.NodeID = kafka.NoBroker })
+	if kafka.CodeOf(err) != kafka.InvalidConfig {
+		t.Errorf("without any id: %v", err)
 	}
 }

@@ -31,14 +31,16 @@ func TestMetaPropertiesAreKafkas(t *testing.T) {
 
 func TestMetaPropertiesOfOthers(t *testing.T) {
 	for content, want := range map[string]string{
-		"version=1\ncluster.id=c\nnode.id=2":                        "{c 2 AAAAAAAAAAAAAAAAAAAAAA []}",
-		"broker.id=3\nversion=0\ncluster.id=c\n":                    "{c 3 AAAAAAAAAAAAAAAAAAAAAA []}",
-		"! old\r\n broker.id : 3\r\n\tcluster.id c\r\n":             "{c 3 AAAAAAAAAAAAAAAAAAAAAA []}",
-		"version=1\nnode.id=2\ncluster.id=a\\:b\\u0041\\\n  c\nx\n": "{a:bAc 2 AAAAAAAAAAAAAAAAAAAAAA [{x }]}",
-		"version=1\nnode.id=2\ncluster.id=c\\\\\nz=1\ny=a=b \n":     "{c\\ 2 AAAAAAAAAAAAAAAAAAAAAA [{z 1} {y a=b }]}",
-		"version=1\nnode.id=2\ncluster.id=c\n=empty\na\\ b\\==\\ c": "{c 2 AAAAAAAAAAAAAAAAAAAAAA [{ empty} {a b=  c}]}",
+		"version=1\ncluster.id=c\nnode.id=2":                        "{c 2 AAAAAAAAAAAAAAAAAAAAAA false []}",
+		"broker.id=3\nversion=0\ncluster.id=c\n":                    "{c 3 AAAAAAAAAAAAAAAAAAAAAA false []}",
+		"! old\r\n broker.id : 3\r\n\tcluster.id c\r\n":             "{c 3 AAAAAAAAAAAAAAAAAAAAAA false []}",
+		"version=1\nnode.id=2\ncluster.id=a\\:b\\u0041\\\n  c\nx\n": "{a:bAc 2 AAAAAAAAAAAAAAAAAAAAAA false [{x }]}",
+		"version=1\nnode.id=2\ncluster.id=c\\\\\nz=1\ny=a=b \n":     "{c\\ 2 AAAAAAAAAAAAAAAAAAAAAA false [{z 1} {y a=b }]}",
+		"version=1\nnode.id=2\ncluster.id=c\n=empty\na\\ b\\==\\ c": "{c 2 AAAAAAAAAAAAAAAAAAAAAA false [{ empty} {a b=  c}]}",
 		"version=1\ncluster.id=c\n":                                 "line 3: node.id is missing",
-		"weir.cluster.pending=true\nnode.id=2":                      "{ 2 AAAAAAAAAAAAAAAAAAAAAA []}",
+		"weir.cluster.pending=true\nnode.id=2":                      "{ 2 AAAAAAAAAAAAAAAAAAAAAA false []}",
+		"weir.cluster.pending=true":                                 "{ -1 AAAAAAAAAAAAAAAAAAAAAA false []}",
+		"cluster.id=c\nnode.id=2\nweir.cluster.joined=true":         "{c 2 AAAAAAAAAAAAAAAAAAAAAA true []}",
 		"version=1\nnode.id=2\n":                                    "line 3: cluster.id is missing",
 		"version=2\nnode.id=2\ncluster.id=c":                        "line 3: version 2 is not known",
 		"version=1\nnode.id=-2\ncluster.id=c":                       `line 2: node.id: "-2" is not a number of 31 bits`,

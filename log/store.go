@@ -24,18 +24,25 @@ const (
 	FsyncNever      FsyncPolicy = "never"      // nothing, and nothing is flushed: for tests in memory
 )
 
-// StoreOptions say which data directories to open. FS, Dirs and NodeID are needed.
+// Identity is whose data directories are.
+type Identity struct {
+	ClusterID string         // empty where that is not known yet
+	NodeID    kafka.BrokerID // NoBroker likewise
+	Joined    bool           // the node was taken into a cluster that there was already, so it never founds one
+}
+
+// StoreOptions say which data directories to open. FS and Dirs are needed, and NodeID without Found.
 type StoreOptions struct {
 	FS          vfs.FS
-	Clock       clock.Clock // nil for the system's
-	Dirs        []string    // log.dirs
-	MetadataDir string      // metadata.log.dir; "" for the first of Dirs
-	NodeID      kafka.BrokerID
-	ClusterID   string // "" for what the directories say, or a new one
-	// Found is asked, where there is no metadata log yet, for the id of the cluster that the node founds or joins. It is
-	// given the metadata directory's id, which is durable by then, and the cluster's where that is known. It may take as
-	// long as the other nodes need; nil stands for a node that is alone.
-	Found func(metadata kafka.DirectoryID, clusterID string) (string, error)
+	Clock       clock.Clock    // nil for the system's
+	Dirs        []string       // log.dirs
+	MetadataDir string         // metadata.log.dir; "" for the first of Dirs
+	NodeID      kafka.BrokerID // NoBroker for what the directories say, or Found
+	ClusterID   string         // "" for what the directories say, or a new one
+	// Found is asked, where there is no metadata log yet, as which node of which cluster the store is to be: one that the
+	// node founds or joins. It is given the metadata directory's id, which is durable by then, and what is known. It may take
+	// as long as the other nodes need; nil stands for a node that is alone.
+	Found func(metadata kafka.DirectoryID, known Identity) (Identity, error)
 
 	FsyncPolicy   FsyncPolicy // "" for FsyncBackground
 	FsyncFileOnly bool        // never syncfs, where others write much to the same file system
@@ -65,17 +72,17 @@ type DirInfo struct {
 
 // Store is all logs of a broker, in its data directories.
 type Store struct {
-	opts      StoreOptions
-	fs        vfs.FS
-	clock     clock.Clock
-	logger    *slog.Logger
-	clusterID string
-	files     *fileCache
-	dirs      []*dataDir // in the order of Dirs; the metadata directory last where it is not one of them
-	metadata  *dataDir
-	tasks     *Tasks
-	events    chan Event
-	stalls    []*stall // of the tasks, and of each directory's commits in the order of dirs
+	opts     StoreOptions
+	fs       vfs.FS
+	clock    clock.Clock
+	logger   *slog.Logger
+	identity Identity
+	files    *fileCache
+	dirs     []*dataDir // in the order of Dirs; the metadata directory last where it is not one of them
+	metadata *dataDir
+	tasks    *Tasks
+	events   chan Event
+	stalls   []*stall // of the tasks, and of each directory's commits in the order of dirs
 
 	brokerEpoch          atomic.Int64
 	producerExpirationMs atomic.Int64
@@ -92,7 +99,10 @@ type Store struct {
 }
 
 // ClusterID returns the cluster's id.
-func (s *Store) ClusterID() string { return s.clusterID }
+func (s *Store) ClusterID() string { return s.identity.ClusterID }
+
+// NodeID returns the id of the node that the directories belong to.
+func (s *Store) NodeID() kafka.BrokerID { return s.identity.NodeID }
 
 // Dirs describes the data directories in the order of their configuration; the metadata directory comes last where it is
 // one of its own.
@@ -119,7 +129,7 @@ func (s *Store) DirectoryIDs() map[string]kafka.DirectoryID {
 func (s *Store) MetadataDir() string { return s.metadata.path }
 
 // DirectoryOf returns the id of the data directory that a log of this Store lives in.
-func (s *Store) DirectoryOf(l *Log) kafka.DirectoryID { return l.data.id }
+func (s *Store) DirectoryOf(l *Log) kafka.DirectoryID { return l.home().id }
 
 // Log returns the log of a partition, nil if there is none here.
 func (s *Store) Log(tp kafka.TopicPartition) *Log {
@@ -226,7 +236,7 @@ func (s *Store) findOrPlace(tp kafka.TopicPartition) (*dataDir, *Log, error) {
 func (s *Store) chooseDirLocked() (*dataDir, error) {
 	counts := map[*dataDir]int{}
 	for _, l := range s.mu.logs {
-		counts[l.data]++
+		counts[l.home()]++
 	}
 	var best *dataDir
 	for _, d := range s.dirs {
@@ -261,7 +271,7 @@ func (s *Store) flushNeeded(l *Log) {
 }
 
 // logFailed takes the directory of a log whose disk failed offline, with all its logs.
-func (s *Store) logFailed(l *Log, err error) { s.failDir(l.data, err) }
+func (s *Store) logFailed(l *Log, err error) { s.failDir(l.home(), err) }
 
 func (s *Store) failDir(d *dataDir, err error) {
 	if !d.fail(err) {
@@ -269,7 +279,7 @@ func (s *Store) failDir(d *dataDir, err error) {
 	}
 	s.logger.Error("data directory goes offline, and its partitions with it", "dir", d.path, "err", err)
 	for _, l := range s.Logs() {
-		if l.data == d {
+		if l.home() == d {
 			l.reported.Store(true)
 			_ = l.fail(fmt.Errorf("data directory %s failed: %w", d.path, err)) // nobody waits for an answer here
 		}

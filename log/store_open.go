@@ -56,7 +56,7 @@ func newStore(o StoreOptions) *Store {
 	o.OpenFiles = cmp.Or(o.OpenFiles, defaultOpenFiles)
 	o.Recoveries = cmp.Or(o.Recoveries, defaultRecoveries)
 	s := &Store{
-		opts: o, fs: o.FS, clock: o.Clock, logger: o.Logger, clusterID: o.ClusterID,
+		opts: o, fs: o.FS, clock: o.Clock, logger: o.Logger, identity: Identity{ClusterID: o.ClusterID, NodeID: o.NodeID},
 		files: newFileCache(o.FS, o.OpenFiles), events: make(chan Event, eventQueue),
 	}
 	s.brokerEpoch.Store(int64(noBrokerEpoch))
@@ -176,27 +176,19 @@ func (s *Store) makeDir(path string) error {
 	return s.fs.SyncDir(parent)
 }
 
-// identifyDirs agrees on the cluster id, and checks that all directories belong to it and to this node.
+// identifyDirs agrees on the cluster and the node, and checks that all directories belong to them.
 func (s *Store) identifyDirs() error {
-	for _, d := range s.dirs {
-		if d.failure() != nil {
-			continue
-		}
-		m, err := ReadMetaProperties(s.fs, d.path)
-		if err == nil && s.clusterID == "" {
-			s.clusterID = m.ClusterID
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			if err := d.refuseNameless(); err != nil {
-				return err
-			}
-		}
+	if err := s.readIdentity(); err != nil {
+		return err
 	}
 	if err := s.found(); err != nil {
 		return err
 	}
-	if s.clusterID == "" {
-		s.clusterID = kafka.NewUUID().String()
+	if s.identity.NodeID == kafka.NoBroker {
+		return kafka.Errorf(kafka.InvalidConfig, "node.id is not set, and no data directory says which node it belongs to")
+	}
+	if s.identity.ClusterID == "" {
+		s.identity.ClusterID = kafka.NewUUID().String()
 	}
 	ids := map[kafka.DirectoryID]string{}
 	for _, d := range s.dirs {
@@ -221,7 +213,31 @@ func (s *Store) identifyDirs() error {
 	return nil
 }
 
-// found has the cluster's id settled where this node has no metadata log yet.
+// readIdentity has the directories say what the options leave open.
+func (s *Store) readIdentity() error {
+	known := &s.identity
+	for _, d := range s.dirs {
+		if d.failure() != nil {
+			continue
+		}
+		m, err := ReadMetaProperties(s.fs, d.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if err := d.refuseNameless(); err != nil {
+				return err
+			}
+		case err == nil && m.ClusterID != "":
+			known.ClusterID = cmp.Or(known.ClusterID, m.ClusterID)
+			known.Joined = known.Joined || m.Joined
+			if known.NodeID == kafka.NoBroker {
+				known.NodeID = m.NodeID
+			}
+		}
+	}
+	return nil
+}
+
+// found has the cluster and the node settled where this node has no metadata log yet.
 func (s *Store) found() error {
 	d := s.metadata
 	if s.opts.Found == nil || d.failure() != nil {
@@ -233,10 +249,10 @@ func (s *Store) found() error {
 	m, err := ReadMetaProperties(s.fs, d.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		m = MetaProperties{NodeID: s.opts.NodeID}
+		m = MetaProperties{NodeID: s.identity.NodeID}
 	case err != nil:
 		return err
-	case m.NodeID != s.opts.NodeID:
+	case !m.fits(s.identity.NodeID):
 		return d.otherNode(m)
 	}
 	if m.DirectoryID.IsZero() {
@@ -245,7 +261,7 @@ func (s *Store) found() error {
 			return err
 		}
 	}
-	s.clusterID, err = s.opts.Found(m.DirectoryID, s.clusterID)
+	s.identity, err = s.opts.Found(m.DirectoryID, s.identity)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/internal/kafka"
@@ -269,6 +270,19 @@ func (b *builder) identity() {
 	if b.text("authorizer.class.name") != "" {
 		b.fail("authorizer.class.name", "this version has no authorizer, so everybody could do everything all the same", "empty")
 	}
+}
+
+// WithNodeID returns the settings of a node whose id nobody set, once it is known.
+func (s *Server) WithNodeID(id kafka.BrokerID) *Server {
+	known := *s
+	known.NodeID = id
+	known.inForce = maps.Clone(s.inForce)
+	for _, name := range []string{"node.id", "broker.id"} {
+		if _, set := s.settings[name]; !set {
+			known.inForce[name] = strconv.Itoa(int(id))
+		}
+	}
+	return &known
 }
 
 const maxClusterIDLength = 128 // Kafka's have 22 letters; the bound keeps files and frames sane

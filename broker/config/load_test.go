@@ -268,6 +268,8 @@ func TestJoin(t *testing.T) {
 	equal(t, s.Gossip.Port, uint16(7946))
 	equal(t, load(t, "node.id=1").NodeIDSet, true)
 	equal(t, load(t, "broker.id=1").NodeIDSet, true)
+	given := s.WithNodeID(7)
+	equal(t, []any{s.NodeID, given.NodeID, given.value("node.id").text(), given.value("broker.id").text()}, []any{kafka.BrokerID(1), kafka.BrokerID(7), "7", "7"})
 	fromFlag, _, err := Load(Inputs{Join: "b:1", Overrides: []string{"weir.join=a:1"}, DataDir: "/data", Host: testHost})
 	if err != nil {
 		t.Fatal(err)
