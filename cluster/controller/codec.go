@@ -29,14 +29,14 @@ type answerText struct {
 var commandTypes = byName[Command](
 	Initialize{}, RegisterBroker{}, BrokerHeartbeat{}, FenceBrokers{}, AlterPartition{}, ElectLeaders{}, BalanceLeaders{}, RaiseInternalTopics{},
 	AssignReplicasToDirs{}, RegisterMember{}, JoinNode{}, UnregisterBroker{}, RemoveMember{}, SetGossipKey{}, DescribeQuorum{}, CreateTopics{},
-	DeleteTopics{}, CreatePartitions{}, AllocateProducerIDs{}, AlterConfigs{}, IncrementalAlterConfigs{},
+	DeleteTopics{}, CreatePartitions{}, AlterReassignments{}, AllocateProducerIDs{}, AlterConfigs{}, IncrementalAlterConfigs{},
 )
 
 var replyTypes = byName[Reply](
 	InitializeReply{}, RegisterBrokerReply{}, BrokerHeartbeatReply{}, FenceBrokersReply{}, AlterPartitionReply{}, ElectLeadersReply{}, BalanceLeadersReply{},
 	RaiseInternalTopicsReply{}, AssignReplicasToDirsReply{}, RegisterMemberReply{}, JoinNodeReply{}, UnregisterBrokerReply{}, RemoveMemberReply{},
-	SetGossipKeyReply{}, DescribeQuorumReply{}, CreateTopicsReply{}, DeleteTopicsReply{}, CreatePartitionsReply{}, AllocateProducerIDsReply{},
-	AlterConfigsReply{},
+	SetGossipKeyReply{}, DescribeQuorumReply{}, CreateTopicsReply{}, DeleteTopicsReply{}, CreatePartitionsReply{}, AlterReassignmentsReply{},
+	AllocateProducerIDsReply{}, AlterConfigsReply{},
 )
 
 func byName[T any](values ...T) map[string]reflect.Type {

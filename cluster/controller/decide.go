@@ -63,6 +63,8 @@ func Decide(s *Settings, img *metadata.Image, leases Leases, now time.Time, cmd 
 		reply, err = d.deleteTopics(c)
 	case CreatePartitions:
 		reply = d.createPartitions(c)
+	case AlterReassignments:
+		reply = d.alterReassignments(c)
 	case AllocateProducerIDs:
 		reply, err = d.allocateProducerIDs(c)
 	case AlterConfigs:

@@ -41,13 +41,14 @@ func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.Par
 		next.LastKnownELR = without(next.LastKnownELR, t.anew)
 	}
 	t.elect(&next)
-	if len(next.ISR) >= minISR {
+	completeReassignment(&next) // the election may have made an ISR of the very one that was waited for
+	if len(next.ISR) >= min(t.minISR, len(next.Replicas)) {
 		next.ELR = nil // from here on the high watermark may move without them
 	}
 	switch {
 	case next.Leader != kafka.NoBroker:
 		next.LastKnownELR = nil
-	case len(next.ISR) == 0 && p.Leader != kafka.NoBroker && (p.Leader != t.anew || len(next.Replicas) == 1):
+	case len(next.ISR) == 0 && next.HasReplica(p.Leader) && (p.Leader != t.anew || len(next.Replicas) == 1):
 		next.LastKnownELR = []kafka.BrokerID{p.Leader}
 	case len(next.ISR) == 0 && len(p.ISR) == 1 && next.LastKnownELR == nil && (p.ISR[0] != t.anew || len(next.Replicas) == 1):
 		// It had no leader, since the last in-sync replica could not lead; that is whom to wait for.
@@ -61,32 +62,6 @@ func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.Par
 	}
 	next.PartitionEpoch++
 	return next, true
-}
-
-// completeReassignment ends a reassignment as soon as every replica that stays is in the ISR.
-func completeReassignment(p *metadata.PartitionRegistration) {
-	if len(p.Adding)+len(p.Removing) == 0 {
-		return
-	}
-	var replicas, isr []kafka.BrokerID
-	var directories []kafka.DirectoryID
-	for i, id := range p.Replicas {
-		if slices.Contains(p.Removing, id) {
-			continue
-		}
-		replicas = append(replicas, id)
-		if i < len(p.Directories) {
-			directories = append(directories, p.Directories[i])
-		}
-	}
-	for _, id := range p.ISR {
-		if !slices.Contains(p.Removing, id) {
-			isr = append(isr, id)
-		}
-	}
-	if len(replicas) > 0 && containsAll(isr, replicas) {
-		p.Replicas, p.Directories, p.ISR, p.Adding, p.Removing = replicas, directories, isr, nil, nil
-	}
 }
 
 // eligible is the ELR: below the minimum, who leaves the ISR has still all that was ever acknowledged.

@@ -7,8 +7,10 @@ import (
 	"weir/internal/kafka"
 )
 
-// maxElections bounds the records of one command, and so the size of an entry: Kafka's MAX_RECORDS_PER_USER_OP.
-const maxElections = 10_000
+// maxRecords bounds what one command changes, and so the size of an entry: Kafka's MAX_RECORDS_PER_USER_OP.
+const maxRecords = 10_000
+
+const excessive = "Unable to perform excessively large batch operation."
 
 // electLeaders holds the elections that someone asked for (KIP-460).
 func (d *decision) electLeaders(c ElectLeaders) (Reply, error) {
@@ -29,8 +31,8 @@ func (d *decision) electLeaders(c ElectLeaders) (Reply, error) {
 	} else {
 		reply.Partitions = d.electNamed(c)
 	}
-	if len(d.records) > maxElections {
-		return nil, kafka.Errorf(kafka.PolicyViolation, "Unable to perform excessively large batch operation.")
+	if len(d.records) > maxRecords {
+		return nil, kafka.Errorf(kafka.PolicyViolation, excessive)
 	}
 	return reply, nil
 }

@@ -116,8 +116,7 @@ func drawCommand(t *rapid.T, w *world) Command {
 	case "isr":
 		return drawISRChange(t, w)
 	case "reassign":
-		drawReassignment(t, w)
-		return FenceBrokers{}
+		return drawReassignment(t, w)
 	default:
 		return w.command(verb, strings.Split(rest, " | "), false)
 	}
@@ -150,37 +149,19 @@ func drawISRChange(t *rapid.T, w *world) Command {
 	return w.command("isr", strings.Split(line, " | "), false)
 }
 
-// drawReassignment begins one, as an operator would.
-func drawReassignment(t *rapid.T, w *world) {
+// drawReassignment moves a partition, as an operator would, or cancels that.
+func drawReassignment(t *rapid.T, w *world) Command {
 	topic, i := drawPartition(t, w)
-	if topic == nil || len(topic.Partition(i).Adding)+len(topic.Partition(i).Removing) > 0 {
-		return
+	if topic == nil {
+		return FenceBrokers{}
 	}
-	p := topic.Partition(i)
-	target := rapid.SliceOfNDistinct(rapid.Int32Range(1, 4), 1, 3, rapid.ID).Draw(t, "target")
-	var adding, removing, replicas []kafka.BrokerID
-	for _, id := range target {
-		replicas = append(replicas, kafka.BrokerID(id))
-		if !p.HasReplica(kafka.BrokerID(id)) {
-			adding = append(adding, kafka.BrokerID(id))
+	r := Reassignment{Topic: topic.Name, Partition: i}
+	if rapid.IntRange(0, 3).Draw(t, "cancel") > 0 {
+		for _, id := range rapid.SliceOfNDistinct(rapid.Int32Range(1, 4), 1, 3, rapid.ID).Draw(t, "target") {
+			r.Replicas = append(r.Replicas, kafka.BrokerID(id))
 		}
 	}
-	for _, id := range p.Replicas {
-		if !slices.Contains(replicas, id) {
-			removing = append(removing, id)
-		}
-	}
-	next := *p
-	next.Replicas, next.Adding, next.Removing = append(replicas, removing...), adding, removing
-	d := decision{settings: &w.settings, img: w.img}
-	next.Directories = d.directories(p, next.Replicas)
-	tr := d.transition(p, d.rules(topic.Name))
-	tr.target = next
-	if next, changed := tr.apply(p); changed {
-		img, _, err := w.img.With([]metadata.Record{metadata.PartitionRecord{TopicID: topic.ID, Partition: i, PartitionRegistration: next}})
-		must(err)
-		w.img = img
-	}
+	return AlterReassignments{Partitions: []Reassignment{r}, AllowFactorChange: true}
 }
 
 // drawNear draws a command whose fields are near to what there is in the world.
@@ -209,6 +190,9 @@ func checkPartitions(t *rapid.T, img *metadata.Image) {
 // the ISR or the ELR, or the leader before has just let it in.
 func checkChanges(t *rapid.T, cmd Command, delta *metadata.Delta) {
 	_, several := cmd.(FenceBrokers) // decides on one partition more than once
+	if c, is := cmd.(AlterReassignments); is {
+		several = len(c.Partitions) > 1
+	}
 	for _, c := range delta.TopicsChanged {
 		for _, i := range c.Partitions {
 			old, now := c.Old.Partition(i), c.New.Partition(i)
@@ -230,11 +214,11 @@ func checkChanges(t *rapid.T, cmd Command, delta *metadata.Delta) {
 				t.Fatalf("%+v: %s-%d: %s became %s, and there is no one to wait for", cmd, c.New.Name, i, describePartition(old), describePartition(now))
 			}
 			has := slices.Concat(old.ISR, old.ELR)
+			completed := *now
+			if completeReassignment(&completed); !completed.Equal(now) {
+				t.Fatalf("%+v: %s-%d: %s became %s, and the reassignment is complete", cmd, c.New.Name, i, describePartition(old), describePartition(now))
+			}
 			if a, isISR := cmd.(AlterPartition); isISR {
-				completed := *now
-				if completeReassignment(&completed); !completed.Equal(now) {
-					t.Fatalf("%s-%d: %s became %s, and the reassignment is complete", c.New.Name, i, describePartition(old), describePartition(now))
-				}
 				for _, p := range a.Partitions {
 					has = append(has, members(p.ISR)...)
 				}
@@ -266,6 +250,8 @@ func brokenRule(img *metadata.Image, topic string, p *metadata.PartitionRegistra
 	switch {
 	case !subset(p.ISR) || !subset(p.ELR) || !subset(p.LastKnownELR) || !subset(p.Adding) || !subset(p.Removing):
 		return "a member is no replica"
+	case len(p.Replicas) == len(p.Removing) || len(p.Replicas) == len(p.Adding):
+		return "nobody shall be a replica, or nobody was one"
 	case slices.ContainsFunc(p.ELR, p.InISR):
 		return "someone is in the ISR and in the ELR"
 	case p.Leader != kafka.NoBroker && !p.InISR(p.Leader):

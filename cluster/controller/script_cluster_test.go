@@ -35,6 +35,8 @@ func (w *world) clusterCommand(verb string, items []string) Command {
 		return BalanceLeaders{Max: int(number(first.name))}
 	case "raise":
 		return RaiseInternalTopics{}
+	case "reassign":
+		return reassignCommand(items)
 	case "assign": // assign BROKER | TOPIC-N dir=N
 		c := AssignReplicasToDirs{Broker: broker(first.name), Epoch: w.epoch(first)}
 		for _, item := range items[1:] {
@@ -107,22 +109,22 @@ func (w *world) isrChange(ws words) ISRChange {
 	return c
 }
 
-// reassign TOPIC-N replicas= [adding=] [removing=] is a reassignment that begins.
-func (w *world) reassign(ws words) string {
-	tp := topicPartition(ws.name)
-	t, _ := w.img.Topics.ByName(tp.Topic)
-	p := *t.Partition(tp.Partition)
-	p.Replicas, p.Adding, p.Removing, p.PartitionEpoch = brokers(ws.get("replicas", "")), brokers(ws.get("adding", "")), brokers(ws.get("removing", "")), p.PartitionEpoch+1
-	p.Directories = make([]kafka.DirectoryID, len(p.Replicas))
-	for i, id := range p.Replicas {
-		p.Directories[i] = directory(fmt.Sprint(id))
+// reassign TOPIC-N to=1,2 | TOPIC-N cancel= [factor=keep]
+func reassignCommand(items []string) AlterReassignments {
+	c := AlterReassignments{AllowFactorChange: true}
+	for _, item := range items {
+		ws := parseWords(item)
+		tp := topicPartition(ws.name)
+		r := Reassignment{Topic: tp.Topic, Partition: tp.Partition}
+		if !ws.has("cancel") {
+			r.Replicas = append([]kafka.BrokerID{}, brokers(ws.get("to", ""))...)
+		}
+		if ws.has("factor") {
+			c.AllowFactorChange = false
+		}
+		c.Partitions = append(c.Partitions, r)
 	}
-	img, _, err := metadata.Apply(w.img, w.img.Index+1, 1, metadata.AppendEntry(nil, w.img.Index, []metadata.Record{
-		metadata.PartitionRecord{TopicID: t.ID, Partition: tp.Partition, PartitionRegistration: p},
-	}))
-	must(err)
-	w.img = img
-	return ""
+	return c
 }
 
 func (w *world) topicID(name string) kafka.TopicID {

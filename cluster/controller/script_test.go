@@ -81,8 +81,6 @@ func (w *world) run(line string) string {
 		return ""
 	case "expiry":
 		return w.expiry()
-	case "reassign":
-		return w.reassign(first)
 	case "show":
 		return w.show(first.name)
 	case "broker": // registered and unfenced, without a word
@@ -338,6 +336,10 @@ func describeReply(out *strings.Builder, img *metadata.Image, reply Reply) {
 	case AlterPartitionReply:
 		for _, p := range r.Partitions {
 			out.WriteString(describeAltered(img, p))
+		}
+	case AlterReassignmentsReply:
+		for _, p := range r.Partitions {
+			line(fmt.Sprintf("%s-%d", p.Topic, p.Partition), p.Result, "")
 		}
 	case ElectLeadersReply:
 		for _, p := range r.Partitions {

@@ -207,17 +207,8 @@ func (d *decision) assignByHand(t *NewTopic) ([]metadata.PartitionRegistration, 
 
 // partitionByHand checks the replicas that someone chose. factor is what the other partitions have, 0 for the first.
 func (d *decision) partitionByHand(partition int32, replicas []kafka.BrokerID, factor int) (reg metadata.PartitionRegistration, r Result) {
-	if len(replicas) == 0 {
-		return reg, failed(kafka.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
-	}
-	sorted := slices.Sorted(slices.Values(replicas))
-	for i, id := range sorted {
-		if _, known := d.img.Brokers.ByID(id); !known {
-			return reg, failed(kafka.InvalidReplicaAssignment, "The manual partition assignment includes broker %d, but no such broker is registered.", id)
-		}
-		if i > 0 && id == sorted[i-1] {
-			return reg, failed(kafka.InvalidReplicaAssignment, "The manual partition assignment includes the broker %d more than once.", id)
-		}
+	if r = d.checkReplicas(replicas); !r.OK() {
+		return reg, r
 	}
 	if factor != 0 && len(replicas) != factor {
 		return reg, failed(kafka.InvalidReplicaAssignment, "The manual partition assignment includes a partition with %d replica(s), but this is not "+
@@ -229,6 +220,23 @@ func (d *decision) partitionByHand(partition int32, replicas []kafka.BrokerID, f
 			"controlled shutdown.", partition)
 	}
 	return reg, ok
+}
+
+// checkReplicas checks that someone chose brokers that are registered, each once; whether they are active does not matter.
+func (d *decision) checkReplicas(replicas []kafka.BrokerID) Result {
+	if len(replicas) == 0 {
+		return failed(kafka.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
+	}
+	sorted := slices.Sorted(slices.Values(replicas))
+	for i, id := range sorted {
+		if _, known := d.img.Brokers.ByID(id); !known {
+			return failed(kafka.InvalidReplicaAssignment, "The manual partition assignment includes broker %d, but no such broker is registered.", id)
+		}
+		if i > 0 && id == sorted[i-1] {
+			return failed(kafka.InvalidReplicaAssignment, "The manual partition assignment includes the broker %d more than once.", id)
+		}
+	}
+	return ok
 }
 
 // newPartition is the first registration of a partition: the active replicas are its ISR, the first of them leads.
@@ -306,7 +314,8 @@ func (d *decision) addPartitions(t *MorePartitions, place *placer) Result {
 		return failed(kafka.InvalidReplicaAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.",
 			t.Count-present, len(t.Assignments))
 	}
-	factor := len(topic.Partitions[0].Replicas)
+	first := &topic.Partitions[0]
+	factor := len(first.Replicas) - len(first.Removing) // as many as it is to have, where it is being reassigned
 	if t.Assignments == nil {
 		if err := place.check(factor); err != nil {
 			return failedWith(err)
