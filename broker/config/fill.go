@@ -51,6 +51,7 @@ func (s *Server) fillCluster() {
 		FetchMinBytes:       s.int32("replica.fetch.min.bytes"),
 		FetchWaitMax:        s.millis("replica.fetch.wait.max.ms"),
 		FetchBackoff:        s.millis("replica.fetch.backoff.ms"),
+		RackAware:           s.value("replica.selector.class").str == rackAwareSelector,
 		AutoLeaderRebalance: s.bool("auto.leader.rebalance.enable"),
 		ImbalanceCheck:      s.seconds("leader.imbalance.check.interval.seconds"),
 	}

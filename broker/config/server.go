@@ -121,6 +121,7 @@ type Replication struct {
 	FetchMinBytes       int32
 	FetchWaitMax        time.Duration
 	FetchBackoff        time.Duration // after a partition could not be fetched
+	RackAware           bool          // leaders send consumers to a replica in their rack (KIP-392)
 	AutoLeaderRebalance bool
 	ImbalanceCheck      time.Duration
 }

@@ -1,5 +1,11 @@
 package config
 
+// Kafka's names of the two ways to pick a replica (KIP-392); the first is what happens without the setting.
+const (
+	leaderSelector    = "org.apache.kafka.common.replica.LeaderSelector"
+	rackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+)
+
 // replicationTable: followers and leaders.
 var replicationTable = []Def{
 	{Name: "num.replica.fetchers", Type: Int, Default: "1", Valid: atLeast(1), Mode: ClusterWide,
@@ -22,8 +28,8 @@ var replicationTable = []Def{
 		Doc: "Size in bytes of the receive buffer of a follower's connections; Weir leaves it to the system."},
 	{Name: "replica.high.watermark.checkpoint.interval.ms", Type: Long, Default: "5000", Stance: Accept,
 		Doc: "How often the high watermarks are written down; Weir does it at each background flush."},
-	{Name: "replica.selector.class", Type: String, Null: true, Stance: Accept,
-		Doc: "Plug-in that picks the replica a consumer reads from; Weir loads none."},
+	{Name: "replica.selector.class", Type: String, Null: true, Valid: oneOf{leaderSelector, rackAwareSelector},
+		Doc: "How a leader picks the replica that a consumer reads from: itself, or with org.apache.kafka.common.replica.RackAwareReplicaSelector one in sync in the consumer's client.rack. Weir loads no plug-ins."},
 	{Name: "num.replica.alter.log.dirs.threads", Type: Int, Null: true, Stance: Accept,
 		Doc: "Threads that move replicas between data directories."},
 	{Name: "fetch.purgatory.purge.interval.requests", Type: Int, Default: "1000", Stance: Accept,

@@ -22,6 +22,8 @@ import (
 // partition with records gives at least one whole batch, whatever the limits say (KIP-74).
 //
 // A broker that names itself fetches as a follower: it reads up to the log's end, and what it asks for tells what it has.
+//
+// Consumers may read from followers (fetch_preferred.go).
 
 // fetchRow is one partition of the answer in the making.
 type fetchRow struct {
@@ -40,6 +42,7 @@ type fetch struct {
 	// received is zero once the partitions were told of a follower's progress: it counts from when the request came, not from
 	// later looks.
 	received time.Time
+	near     func(kafka.BrokerID) bool // brokers that a consumer would rather read from (KIP-392); nil: none
 
 	asked   []fetchPartition
 	rows    []fetchRow                // what can be read
@@ -78,7 +81,7 @@ func (h *Handlers) fetch(r *Request, req *kmsg.FetchRequest) Reply {
 	if ctx.err != kafka.None {
 		return Now(&protocol.FetchResponse{Version: req.Version, ErrorCode: int16(ctx.err)})
 	}
-	f.asked = ctx.partitions
+	f.asked, f.near = ctx.partitions, h.nearConsumer(r, req)
 	f.resolve(img, byTopicID)
 	if len(f.rows) > 0 {
 		if !replica.Isolation(req.IsolationLevel).Valid() {
@@ -282,8 +285,8 @@ func (f *fetch) look() (missing int) {
 	return minBytes - there
 }
 
-// read fills the rows and returns the bytes read, and whether something must be answered at once: an error, or a log
-// that diverges from the leader's.
+// read fills the rows and returns the bytes read, and whether something must be answered at once: an error, a log that
+// diverges from the leader's, or another replica to read from.
 func (f *fetch) read() (bytes int, answerNow bool) {
 	left, atLeastOne := f.maxBytes, true
 	for i := range f.rows {
@@ -293,7 +296,7 @@ func (f *fetch) read() (bytes int, answerNow bool) {
 			continue
 		}
 		row.result, row.err = row.partition.Read(f.readRequest(row, left, atLeastOne))
-		if row.err != nil || row.result.Diverging != nil {
+		if row.err != nil || row.result.Diverging != nil || row.result.PreferredReplica != kafka.NoBroker {
 			answerNow = true
 		}
 		n := row.result.Records.Len()
@@ -310,7 +313,8 @@ func (f *fetch) read() (bytes int, answerNow bool) {
 func (f *fetch) readRequest(row *fetchRow, left int, atLeastOne bool) *replica.ReadRequest {
 	return &replica.ReadRequest{Offset: row.asked.offset, MaxBytes: min(int(row.asked.maxBytes), left), AtLeastOne: atLeastOne,
 		Isolation: replica.Isolation(f.req.IsolationLevel), CurrentLeaderEpoch: row.asked.currentLeaderEpoch, LastFetchedEpoch: row.asked.lastFetchedEpoch,
-		Replica: fetcher(f.req), ReplicaEpoch: fetcherEpoch(f.req), LogStart: row.asked.logStart, Fetched: f.received}
+		Replica: fetcher(f.req), ReplicaEpoch: fetcherEpoch(f.req), LogStart: row.asked.logStart, Fetched: f.received,
+		AnyReplica: f.req.Version >= anyReplicaSince, Near: f.near}
 }
 
 // readable adds up what min_bytes is compared with, and reports whether there is more than a read can reach.

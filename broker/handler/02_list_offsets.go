@@ -25,6 +25,9 @@ var timestampSince = map[int64]int16{
 	replica.TimestampEarliestPendingUpload: 11,
 }
 
+// debuggingReplica is for tools that compare replicas (kafka-replica-verification): a follower answers it, too.
+const debuggingReplica = -2
+
 func (h *Handlers) listOffsets(r *Request, req *kmsg.ListOffsetsRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	if !replica.Isolation(req.IsolationLevel).Valid() {
@@ -95,7 +98,10 @@ func (h *Handlers) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartit
 		return replica.ListedOffset{}, err
 	}
 	isolation := replica.Isolation(req.IsolationLevel)
-	if req.ReplicaID >= 0 { // a follower
+	switch {
+	case req.ReplicaID == debuggingReplica:
+		return partition.ListOwnOffset(p.Timestamp, kafka.LeaderEpoch(p.CurrentLeaderEpoch))
+	case req.ReplicaID >= 0: // a follower
 		isolation = replica.UpToLogEnd
 	}
 	return partition.ListOffset(p.Timestamp, isolation, kafka.LeaderEpoch(p.CurrentLeaderEpoch))

@@ -25,7 +25,7 @@ func (f *fetch) response(r *Request, ctx *fetchContext) *protocol.FetchResponse 
 		p := &f.filled[i]
 		f.fill(r, resp, row, p)
 		f.told = append(f.told, told{key: row.asked.key, highWatermark: p.HighWatermark, logStartOffset: p.LogStartOffset,
-			hasRecords: row.result.Records.Len() > 0, mustTell: p.ErrorCode != 0 || p.DivergingEpoch != nil, failed: p.ErrorCode != 0})
+			hasRecords: row.result.Records.Len() > 0, mustTell: p.ErrorCode != 0 || p.DivergingEpoch != nil || p.PreferredReadReplica >= 0, failed: p.ErrorCode != 0})
 	}
 	id, code := f.h.sessions.finish(ctx, f.told, r.Received)
 	resp.SessionID, resp.ErrorCode = id, int16(code)
@@ -105,6 +105,7 @@ func (f *fetch) fill(r *Request, resp *protocol.FetchResponse, row *fetchRow, p 
 		return
 	}
 	p.HighWatermark, p.LastStableOffset, p.LogStartOffset = row.result.HighWatermark, row.result.LastStableOffset, row.result.LogStartOffset
+	p.PreferredReadReplica = int32(row.result.PreferredReplica)
 	if d := row.result.Diverging; d != nil {
 		p.DivergingEpoch = &protocol.EpochEndOffset{Epoch: int32(d.Epoch), EndOffset: d.End}
 	}

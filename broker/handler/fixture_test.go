@@ -111,7 +111,7 @@ func (f *fixture) startNode(settings *config.Server, replicas *replica.Manager) 
 	f.t.Helper()
 	f.node = cluster.New(cluster.Options{FS: f.disk.mem, Clock: clock.System(), Logger: slog.New(slog.DiscardHandler), MetadataDir: dataDir,
 		DirectoryID: f.store.DirectoryIDs()[dataDir], ClusterID: f.store.ClusterID(), Self: self,
-		Registration: cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: []metadata.Endpoint{clientListener}, PreviousEpoch: -1,
+		Registration: cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: []metadata.Endpoint{clientListener}, Rack: settings.Rack, PreviousEpoch: -1,
 			Directories: []kafka.DirectoryID{f.store.DirectoryIDs()[dataDir]}},
 		Settings:       controller.Settings{NumPartitions: settings.Topics.NumPartitions, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true, Config: settings},
 		SessionTimeout: time.Minute,
@@ -308,7 +308,13 @@ func (f *fixture) createTopicOn(name string, replicas [][]kafka.BrokerID, config
 // addBroker registers another broker, which has these listeners and does nothing.
 func (f *fixture) addBroker(id kafka.BrokerID, listeners ...metadata.Endpoint) {
 	f.t.Helper()
-	reply, err := f.node.Submit(f.t.Context(), controller.RegisterBroker{ClusterID: f.store.ClusterID(), Broker: id, Incarnation: kafka.NewUUID(), Listeners: listeners,
+	f.addBrokerIn("", id, listeners...)
+}
+
+// addBrokerIn registers another broker in a rack.
+func (f *fixture) addBrokerIn(rack string, id kafka.BrokerID, listeners ...metadata.Endpoint) {
+	f.t.Helper()
+	reply, err := f.node.Submit(f.t.Context(), controller.RegisterBroker{ClusterID: f.store.ClusterID(), Broker: id, Incarnation: kafka.NewUUID(), Listeners: listeners, Rack: rack,
 		Directories: []kafka.DirectoryID{kafka.NewUUID()}, PreviousEpoch: -1})
 	if err != nil {
 		f.t.Fatal(err)

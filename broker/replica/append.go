@@ -126,7 +126,7 @@ func (p *Partition) append(r *AppendRequest, v batch.Validated, epoch kafka.Lead
 	}
 	var followers []*Waiter
 	if !result.Duplicate {
-		p.mu.hiddenBytes += len(v.Bytes)
+		p.mu.hidden.add(len(v.Bytes))
 		followers = got(p.mu.followers, len(v.Bytes))
 	}
 	commit = p.store.NeedsCommit(p.log)

@@ -8,8 +8,9 @@
 //
 // Locks: Manager → Partition → log.Log, never the other way. None is held across a channel, an fsync or a callback;
 // whoever waits is woken after unlock. What a fetcher does to a follower's log, a truncation's syncs included, it does under
-// followed.guard: Manager takes that (Unfollow, or Follow in a new epoch) before it changes the role, under no other lock. Consumers' reads take no partition lock: leadership is an immutable value behind an
-// atomic pointer, offsets are atomics of the log.
+// followed.guard: Manager takes that (Unfollow, or Follow in a new epoch) before it changes the role, under no other lock.
+// Consumers' reads from the leader take no partition lock: leadership is an immutable value behind an atomic pointer, offsets are
+// atomics of the log. A follower looks once at whom it follows; a leader once at who else could be read from (KIP-392).
 //
 // Goroutines: Fetchers has one for each leader's broker and fetcher number, from Start to Close; ISRUpdates has that of its Run;
 // no others. Both are stepped instead where a test drives them. Appends and reads run

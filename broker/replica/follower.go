@@ -11,12 +11,13 @@ import (
 	"weir/protocol/batch"
 )
 
-// following is what a partition knows while another broker leads it; the zero value while this one does, or none.
-// Guarded by the partition's lock.
+// following is what a partition knows while another broker leads it, or none; the zero value while this one does, and once
+// the replica is gone. Guarded by the partition's lock.
 type following struct {
-	is     bool
-	leader kafka.BrokerID
-	epoch  kafka.LeaderEpoch
+	is       bool // there is a leader
+	readable bool // by consumers, up to the high watermark (KIP-392); without a leader, too
+	leader   kafka.BrokerID
+	epoch    kafka.LeaderEpoch
 }
 
 // errNotFollowing refuses what was fetched for a role that the partition no longer has.
@@ -26,7 +27,8 @@ var errNotFollowing = kafka.Errorf(kafka.FencedLeaderEpoch, "the partition does 
 // registration that does not name this broker as the leader, after what this broker may have led is resigned; the leader
 // may be kafka.NoBroker.
 func (p *Partition) followLocked(r metadata.PartitionRegistration) {
-	p.mu.following = following{is: r.Leader != kafka.NoBroker, leader: r.Leader, epoch: r.LeaderEpoch}
+	p.mu.following = following{is: r.Leader != kafka.NoBroker, readable: true, leader: r.Leader, epoch: r.LeaderEpoch}
+	p.mu.hidden = uncounted(p.log.HighWatermark(), p.log.EndOffset())
 }
 
 // What follows is called by the fetcher that owns the partition, and by nothing else while it does (see followed.guard):
@@ -69,7 +71,9 @@ func (p *Partition) appendFetched(epoch kafka.LeaderEpoch, d *FetchedPartition) 
 			return 0, err
 		}
 	}
+	visible := p.log.HighWatermark()
 	hw := p.log.SetHighWatermark(d.HighWatermark)
+	p.followedTo(len(records), hw > visible)
 	if start := min(d.LogStartOffset, hw); start > p.log.StartOffset() {
 		if err := p.log.AdvanceStartOffset(start); err != nil {
 			return 0, err
@@ -79,6 +83,22 @@ func (p *Partition) appendFetched(epoch kafka.LeaderEpoch, d *FetchedPartition) 
 		return 0, nil // a torn batch at most
 	}
 	return len(records), nil
+}
+
+// followedTo wakes the consumers that wait here for what lies below the high watermark, after n more bytes were appended and, if
+// it moved, it did (KIP-392).
+func (p *Partition) followedTo(n int, moved bool) {
+	if n == 0 && !moved {
+		return
+	}
+	var awake []*Waiter
+	p.mu.Lock()
+	p.mu.hidden.add(n)
+	if moved {
+		awake = got(p.mu.consumers, p.mu.hidden.shown(p.log.HighWatermark(), p.log.EndOffset()))
+	}
+	p.mu.Unlock()
+	due{waiters: awake}.release()
 }
 
 // appendRecords appends, and where the log is empty lets it begin lower if it must: after DeleteRecords the leader's log

@@ -70,7 +70,7 @@ type Partition struct {
 		byLow        deferred.Queue[ack]  // deletions, by low watermark
 		consumers    map[*Waiter]struct{} // that wait for what lies below the high watermark
 		followers    map[*Waiter]struct{} // that wait for what is appended
-		hiddenBytes  int                  // appended and not yet below the high watermark
+		hidden       hiddenBytes
 	}
 }
 
@@ -166,10 +166,7 @@ func (p *Partition) leadLocked(now time.Time, r metadata.PartitionRegistration) 
 	p.mu.following = following{}
 	p.mu.tracker = tracker.NewLeader(p.tracking, now, tracked(r), p.config.Load().MinInsyncReplicas, end, hw)
 	p.leadership.Store(&leadership{epoch: r.LeaderEpoch, epochStart: end, followers: p.followersLocked()})
-	p.mu.hiddenBytes = 0
-	if hw < end { // nobody counted them
-		p.mu.hiddenBytes = unknownBytes
-	}
+	p.mu.hidden = uncounted(hw, end)
 	due := p.advanceLocked(now)
 	due.waiters = append(due.waiters, p.takeWaitersLocked()...) // what they were told of the leader is out of date
 	return due, nil
@@ -216,14 +213,18 @@ func (p *Partition) requireLeader(current kafka.LeaderEpoch) (*leadership, error
 		leader, epoch = p.mu.registration.Leader, p.mu.registration.LeaderEpoch
 		p.mu.Unlock()
 	}
-	switch {
-	case current == kafka.NoLeaderEpoch || current == epoch:
+	if current == kafka.NoLeaderEpoch || current == epoch {
 		return nil, p.notLeader(leader, epoch)
-	case current < epoch:
-		return nil, &Error{code: kafka.FencedLeaderEpoch, TP: p.tp, Leader: leader, LeaderEpoch: epoch, detail: "the leader epoch of the request is older than the broker's"}
-	default:
-		return nil, &Error{code: kafka.UnknownLeaderEpoch, TP: p.tp, Leader: leader, LeaderEpoch: epoch, detail: "the leader epoch of the request is newer than the broker's"}
 	}
+	return nil, p.otherEpoch(current, leader, epoch)
+}
+
+// otherEpoch refuses a request whose leader epoch is not the broker's.
+func (p *Partition) otherEpoch(current kafka.LeaderEpoch, leader kafka.BrokerID, epoch kafka.LeaderEpoch) error {
+	if current < epoch {
+		return &Error{code: kafka.FencedLeaderEpoch, TP: p.tp, Leader: leader, LeaderEpoch: epoch, detail: "the leader epoch of the request is older than the broker's"}
+	}
+	return &Error{code: kafka.UnknownLeaderEpoch, TP: p.tp, Leader: leader, LeaderEpoch: epoch, detail: "the leader epoch of the request is newer than the broker's"}
 }
 
 // LeaderEpoch returns the epoch that this broker leads the partition in, or NoLeaderEpoch.

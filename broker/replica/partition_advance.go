@@ -1,15 +1,11 @@
 package replica
 
 import (
-	"math"
 	"time"
 
 	"weir/internal/kafka"
 	"weir/log"
 )
-
-// unknownBytes wakes whoever waits for bytes, whatever their number.
-const unknownBytes = math.MaxInt32
 
 // due is what became true under the lock and is told after unlocking.
 type due struct {
@@ -71,8 +67,7 @@ func (p *Partition) advanceLocked(now time.Time) due {
 		d.done = append(d.done, p.mu.byLow.CompleteUpTo(t.LowWatermark(p.log.StartOffset()))...)
 	}
 	if hw > before {
-		d.waiters = got(p.mu.consumers, p.mu.hiddenBytes)
-		p.mu.hiddenBytes = 0
+		d.waiters = got(p.mu.consumers, p.mu.hidden.shown(hw, p.log.EndOffset()))
 	}
 	return d
 }

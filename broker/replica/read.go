@@ -48,6 +48,10 @@ type ReadRequest struct {
 	// Fetched is when the follower's fetch came: it has everything below Offset. Zero where that was told already, when the
 	// same fetch looks once more.
 	Fetched time.Time
+
+	AnyReplica bool // a consumer reads from a follower, too (KIP-392)
+	// Near tells which brokers a consumer would rather read from than from this leader; nil: none. It takes no lock.
+	Near func(kafka.BrokerID) bool
 }
 
 func (r *ReadRequest) isolation() Isolation {
@@ -68,6 +72,7 @@ type ReadResult struct {
 	LogStartOffset   int64
 	Aborted          []log.AbortedTxn // transactions to skip, for ReadCommitted only
 	Diverging        *EpochEnd        // where the fetcher's log left the leader's (KIP-595); no records then
+	PreferredReplica kafka.BrokerID   // that the consumer shall read from instead (KIP-392), no records then; else NoBroker
 	LeaderEpoch      kafka.LeaderEpoch
 }
 
@@ -78,17 +83,23 @@ type EpochEnd struct {
 }
 
 // Read returns whole batches from the one that holds the offset, none at or above what the reader may see. An offset
-// between that limit and the log's end gives no records and no error.
+// between that limit and the log's end gives no records and no error. Followers fetch from the leader alone; consumers that
+// may read from AnyReplica see at a follower what is below the high watermark that it knows.
 func (p *Partition) Read(r *ReadRequest) (ReadResult, error) {
-	leader, err := p.requireLeader(r.CurrentLeaderEpoch)
+	if r.Replica >= 0 {
+		return p.readAsFollower(r)
+	}
+	epoch, err := p.requireReadable(r)
 	if err != nil {
 		return ReadResult{}, err
 	}
-	if r.Replica >= 0 {
-		return p.readAsFollower(r, leader)
-	}
 	// The watermark is read before the end: a batch that becomes visible meanwhile is served by the next fetch.
-	result := p.offsets(leader)
+	result := p.offsets(epoch)
+	if r.Near != nil {
+		if result.PreferredReplica = p.preferredReplica(r); result.PreferredReplica != kafka.NoBroker {
+			return result, nil
+		}
+	}
 	if diverging, err := p.divergence(r); err != nil || diverging != nil {
 		result.Diverging = diverging
 		return result, err
@@ -107,9 +118,10 @@ func (p *Partition) Read(r *ReadRequest) (ReadResult, error) {
 }
 
 // offsets begins a result with what goes with the records.
-func (p *Partition) offsets(leader *leadership) ReadResult {
+func (p *Partition) offsets(epoch kafka.LeaderEpoch) ReadResult {
 	hw := p.log.HighWatermark()
-	return ReadResult{HighWatermark: hw, LastStableOffset: p.limit(ReadCommitted, hw), LogStartOffset: p.log.StartOffset(), LeaderEpoch: leader.epoch}
+	return ReadResult{HighWatermark: hw, LastStableOffset: p.limit(ReadCommitted, hw), LogStartOffset: p.log.StartOffset(), PreferredReplica: kafka.NoBroker,
+		LeaderEpoch: epoch}
 }
 
 // readUpTo adds the records below limit to the result.
@@ -166,6 +178,19 @@ func (p *Partition) ListOffset(timestamp int64, isolation Isolation, current kaf
 	if err != nil {
 		return ListedOffset{}, err
 	}
+	return p.listOffset(timestamp, isolation, leader)
+}
+
+// ListOwnOffset is ListOffset up to the log's end for whoever wants to know it of this very replica, which need not lead.
+func (p *Partition) ListOwnOffset(timestamp int64, current kafka.LeaderEpoch) (ListedOffset, error) {
+	epoch, err := p.requireReplica(current)
+	if err != nil {
+		return ListedOffset{}, err
+	}
+	return p.listOffset(timestamp, UpToLogEnd, &leadership{epoch: epoch})
+}
+
+func (p *Partition) listOffset(timestamp int64, isolation Isolation, leader *leadership) (ListedOffset, error) {
 	hw := p.log.HighWatermark()
 	limit := p.limit(isolation, hw)
 	// A new leader whose high watermark has not reached the start of its epoch would answer with an offset that goes

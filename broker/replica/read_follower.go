@@ -11,7 +11,11 @@ import (
 
 // readAsFollower reads up to the log's end, and takes note of what the follower has. It has that only if its log does not
 // differ from the leader's below its offset: nothing is noted before that is known (KAFKA-13141).
-func (p *Partition) readAsFollower(r *ReadRequest, leader *leadership) (ReadResult, error) {
+func (p *Partition) readAsFollower(r *ReadRequest) (ReadResult, error) {
+	leader, err := p.requireLeader(r.CurrentLeaderEpoch)
+	if err != nil {
+		return ReadResult{}, err
+	}
 	if !slices.Contains(leader.followers, r.Replica) {
 		return ReadResult{}, p.unknownReplica(r, leader)
 	}
@@ -21,13 +25,13 @@ func (p *Partition) readAsFollower(r *ReadRequest, leader *leadership) (ReadResu
 		if mutant.Is("updateOnDivergence") && diverging != nil {
 			_ = p.fetched(r, leader, end)
 		}
-		result := p.offsets(leader)
+		result := p.offsets(leader.epoch)
 		result.Diverging = diverging
 		return result, err
 	}
 	var result ReadResult
 	if err := p.readUpTo(end, r, &result); err != nil {
-		return p.offsets(leader), err
+		return p.offsets(leader.epoch), err
 	}
 	if !r.Fetched.IsZero() {
 		if err := p.fetched(r, leader, end); err != nil {
@@ -37,7 +41,7 @@ func (p *Partition) readAsFollower(r *ReadRequest, leader *leadership) (ReadResu
 	}
 	// The fetch may have moved the high watermark: the follower is told now, not with its next fetch.
 	records := result.Records
-	result = p.offsets(leader)
+	result = p.offsets(leader.epoch)
 	result.Records = records
 	return result, nil
 }

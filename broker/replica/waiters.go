@@ -80,6 +80,39 @@ func (p *Partition) waitersLikeLocked(w *Waiter) *map[*Waiter]struct{} {
 	return &p.mu.consumers
 }
 
+// hiddenBytes counts what was appended and is not below the high watermark yet. Where in it the high watermark lies is not
+// known, so that what it has passed stays counted for a while, but never less than what is hidden. Guarded by the partition's
+// lock.
+type hiddenBytes struct {
+	older, newer int
+	mark         int64 // the older ones lie below this offset
+}
+
+// unknownBytes wakes whoever waits for bytes, whatever their number.
+const unknownBytes = math.MaxInt32
+
+// uncounted are the bytes between a high watermark and a log's end that nobody counted.
+func uncounted(highWatermark, end int64) hiddenBytes {
+	if highWatermark == end {
+		return hiddenBytes{mark: end}
+	}
+	return hiddenBytes{older: unknownBytes, mark: end}
+}
+
+func (h *hiddenBytes) add(n int) { h.newer += n }
+
+// shown is told that the high watermark moved, and returns how many bytes became visible at most.
+func (h *hiddenBytes) shown(highWatermark, end int64) int {
+	n := h.older + h.newer
+	switch {
+	case highWatermark >= end:
+		*h = hiddenBytes{mark: end}
+	case highWatermark >= h.mark:
+		*h = hiddenBytes{older: h.newer, mark: end}
+	}
+	return n
+}
+
 // got tells waiters that so many bytes became readable for them, and takes out those that have enough.
 func got(waiters map[*Waiter]struct{}, bytes int) (enough []*Waiter) {
 	for w := range waiters {

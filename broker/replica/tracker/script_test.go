@@ -28,6 +28,7 @@ import (
 //	answer NONE partition-epoch=1 isr=1,2 [leader=1] [leader-epoch=1] [recovering]
 //	progress 2
 //	low                             the low watermark, the leader's own start being 0
+//	read 7 near=2,3                 where a consumer at the offset, to which these brokers are near, shall read
 //
 // A block puts out what its commands have to tell, and where the leader stands.
 func TestScripts(t *testing.T) {
@@ -124,6 +125,9 @@ func (m *machine) command(name string, a arguments) {
 		fmt.Fprintf(&m.out, "end=%d start=%d epoch=%d caught-up=%s\n", p.LogEnd, p.LogStart, p.BrokerEpoch, m.ago(p.LastCaughtUp))
 	case "low":
 		fmt.Fprintf(&m.out, "low=%d\n", m.leader.LowWatermark(a.int("start", 0)))
+	case "read":
+		near := a.brokers("near", nil)
+		fmt.Fprintf(&m.out, "from %d\n", m.leader.ReadReplica(a.number(0), func(id kafka.BrokerID) bool { return slices.Contains(near, id) }))
 	default:
 		m.t.Fatalf("unknown command %s", name)
 	}
