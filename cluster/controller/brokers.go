@@ -18,6 +18,11 @@ func (d *decision) initialize(c Initialize) (Reply, error) {
 		value := "1"
 		d.add(metadata.ConfigRecord{Resource: metadata.ConfigResource{Type: metadata.BrokerResource}, Key: minInSyncReplicas, Value: &value})
 	}
+	if c.GossipKey != nil {
+		if err := d.giveGossipKey(c.GossipKey); err != nil {
+			return nil, err
+		}
+	}
 	return InitializeReply{}, nil
 }
 
@@ -107,6 +112,9 @@ func (d *decision) checkDirectories(c RegisterBroker) error {
 		if slices.Contains(c.Directories[:i], dir) {
 			return kafka.Errorf(kafka.InvalidRegistration, "Duplicate directory ID in request")
 		}
+		if err := d.checkRemoved(dir); err != nil {
+			return err
+		}
 	}
 	for b := range d.img.Brokers.All() {
 		if b.ID == c.Broker {
@@ -153,6 +161,9 @@ func (d *decision) registerMember(c RegisterMember) (Reply, error) {
 	if m.RaftID == 0 {
 		return nil, kafka.Errorf(kafka.InvalidRequest, "A member of the quorum has a Raft id that is not 0.")
 	}
+	if err := d.checkRemoved(m.Directory); err != nil {
+		return nil, err
+	}
 	for other := range d.img.Quorum.All() {
 		switch {
 		case other == m:
@@ -167,6 +178,12 @@ func (d *decision) registerMember(c RegisterMember) (Reply, error) {
 			return nil, kafka.Errorf(kafka.DuplicateBrokerRegistration, "Node %d with directory %s is a member of this cluster and alive; node %d cannot join with directory %s.",
 				other.Node, other.Directory, m.Node, m.Directory)
 		}
+	}
+	if old, known := d.img.Quorum.ByRaftID(m.RaftID); known && old.Node != m.Node {
+		d.use(old.Node)
+	}
+	if node, known := d.img.Nodes.ByDirectory(m.Directory); known && node.ID != m.Node {
+		d.add(metadata.NodeRecord{ID: m.Node, Directory: m.Directory})
 	}
 	d.add(metadata.QuorumMemberRecord{Member: m})
 	return RegisterMemberReply{}, nil

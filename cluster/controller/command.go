@@ -25,7 +25,8 @@ func (r Result) OK() bool { return r.Code == kafka.None }
 // Initialize makes the first decisions of a new cluster: the dynamic defaults that a new Kafka cluster has. On a cluster
 // that has decided anything before it does nothing.
 type Initialize struct {
-	ClusterID string // must be the image's
+	ClusterID string             // must be the image's
+	GossipKey metadata.GossipKey // 32 random bytes; nil leaves the cluster without a key as yet
 }
 
 // InitializeReply has nothing to say.

@@ -53,6 +53,14 @@ func Decide(s *Settings, img *metadata.Image, leases Leases, now time.Time, cmd 
 		reply, err = d.assignReplicasToDirs(c)
 	case RegisterMember:
 		reply, err = d.registerMember(c)
+	case JoinNode:
+		reply, err = d.joinNode(c)
+	case UnregisterBroker:
+		reply, err = d.unregisterBroker(c)
+	case RemoveMember:
+		reply, err = d.removeMember(c)
+	case SetGossipKey:
+		reply, err = d.setGossipKey(c)
 	case DescribeQuorum:
 		err = kafka.Errorf(kafka.InvalidRequest, "The image does not tell of the quorum.")
 	case RaiseInternalTopics:

@@ -7,6 +7,7 @@ import (
 
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
+	"weir/internal/mutant"
 )
 
 // Leases is what the active controller knows of the brokers' sessions. It is soft: Reset forgets it all, and then nobody is
@@ -22,12 +23,19 @@ type Leases struct {
 	incarnations map[kafka.BrokerID]kafka.UUID // whose contact LastContact is
 	left         map[kafka.BrokerID]int64      // index of an image in which a broker in controlled shutdown led nothing any more
 	sightings    map[kafka.BrokerID]map[kafka.BrokerID]sighting
+	rumours      map[kafka.BrokerID]rumour
 }
 
 // sighting is what a witness (the inner key) says of another broker: that the process of this epoch is gone.
 type sighting struct {
 	epoch   kafka.BrokerEpoch
 	refuted bool // it was heard of since
+}
+
+// rumour is what gossip says of an incarnation, and what no heartbeat has refuted since: that it is gone.
+type rumour struct {
+	incarnation kafka.UUID
+	gone        bool
 }
 
 // Reset begins the sessions of all brokers anew, when this controller becomes the active one.
@@ -39,6 +47,7 @@ func (l *Leases) Reset(now time.Time) {
 		incarnations:   map[kafka.BrokerID]kafka.UUID{},
 		left:           map[kafka.BrokerID]int64{},
 		sightings:      map[kafka.BrokerID]map[kafka.BrokerID]sighting{},
+		rumours:        map[kafka.BrokerID]rumour{},
 	}
 }
 
@@ -75,7 +84,24 @@ func (l *Leases) heartbeat(img *metadata.Image, b *metadata.BrokerRegistration, 
 		s.refuted = s.refuted || s.epoch == b.Epoch
 		l.sightings[b.ID][witness] = s
 	}
+	if l.rumours[b.ID].gone {
+		delete(l.rumours, b.ID)
+	}
 	l.Testimony(img, b.ID, c.Unreachable)
+}
+
+// Rumour notes that gossip says an incarnation of a broker to be gone, or alive, when it says so. Gossip is a hint: what it
+// says of the registered incarnation shortens a silence, see deadline, until a heartbeat refutes it. That it is alive only
+// takes back that it is gone: a broker whose network answers may be stuck with its disk.
+func (l *Leases) Rumour(img *metadata.Image, id kafka.BrokerID, incarnation kafka.UUID, gone bool) {
+	b, known := img.Brokers.ByID(id)
+	switch {
+	case !known || b.Incarnation != incarnation:
+	case gone || mutant.Is("gossipKeepsAlive"):
+		l.rumours[id] = rumour{incarnation, gone}
+	default:
+		delete(l.rumours, id)
+	}
 }
 
 // Testimony replaces what a witness says: a broker in each of its heartbeats, and the active controller of what its own node saw;
@@ -102,7 +128,7 @@ func (l *Leases) Testimony(img *metadata.Image, witness kafka.BrokerID, gone []U
 
 // deadline is when the broker's session is over if nothing more is heard of it. A silent broker has its whole session. One
 // whose process is gone, by two witnesses that it has not refuted, has none left; with one witness, or where the broker
-// was heard of since, it is silence of two heartbeats that decides.
+// was heard of since, it is silence of two heartbeats that decides, and so it is with one that gossip says to be gone.
 func (l *Leases) deadline(b *metadata.BrokerRegistration) time.Time {
 	contact, heard := l.LastContact[b.ID]
 	if !heard {
@@ -117,10 +143,14 @@ func (l *Leases) deadline(b *metadata.BrokerRegistration) time.Time {
 			}
 		}
 	}
+	r, rumoured := l.rumours[b.ID]
+	rumoured = rumoured && r.incarnation == b.Incarnation
 	switch {
-	case unrefuted >= 2:
+	case unrefuted >= 2 || rumoured && r.gone && mutant.Is("gossipFences"):
 		return contact
-	case said > 0 && l.HeartbeatInterval > 0:
+	case rumoured && !r.gone: // only gossipKeepsAlive notes that
+		return contact.Add(1000 * l.SessionTimeout)
+	case (said > 0 || rumoured) && l.HeartbeatInterval > 0:
 		return contact.Add(min(2*l.HeartbeatInterval, l.SessionTimeout))
 	}
 	return contact.Add(l.SessionTimeout)

@@ -51,7 +51,7 @@ func (w *world) clusterCommand(verb string, items []string) Command {
 			Host: first.get("host", ""), Port: uint16(number(first.get("port", "0"))),
 		}}
 	}
-	panic("unknown command " + verb)
+	return w.nodeCommand(verb, first)
 }
 
 // heartbeat is BROKER [epoch=] [offset=] [fence=] [shutdown=] [offline=DIR,…] [unreachable=ID,…] [of=EPOCH]. An offset of @ is

@@ -81,6 +81,10 @@ func (w *world) run(line string) string {
 		return ""
 	case "expiry":
 		return w.expiry()
+	case "rumour":
+		return w.rumour(first)
+	case "nodes":
+		return w.nodes()
 	case "show":
 		return w.show(first.name)
 	case "broker": // registered and unfenced, without a word

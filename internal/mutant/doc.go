@@ -25,6 +25,8 @@ var names = []string{
 	"noLeaderEpochStart",    // a follower joins the ISR without all that the leader began with (KAFKA-7128)
 	"noEpochStartAssign",    // a leader notes its epoch only with the first record (KAFKA-10706)
 	"noPartitionEpochFence", // the controller takes an ISR that was decided on an older state (KIP-497)
+	"gossipFences",          // the session of a broker that gossip says to be gone is over at once
+	"gossipKeepsAlive",      // the session of a broker that gossip says to be alive goes on though it is silent
 }
 
 // Names returns all that can be left out.
