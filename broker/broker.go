@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -57,7 +55,10 @@ type Broker struct {
 	Options
 	bound    []boundListener
 	founding founding
-	founded  cluster.Founding // what came of founding; zero for a node that has a log already, or is alone
+	founded  cluster.Founding // what came of founding, or of joining; zero for a node that has a log already, or is alone
+	asked    bool             // this process was taken into the cluster
+	peerNote peerNote
+	late     lateListener
 	store    *log.Store
 	run      runNote
 	node     *cluster.Node
@@ -83,12 +84,18 @@ type Broker struct {
 //
 // Errors: *BindError; those of log.OpenStore, which name the directory; those of cluster.Start.
 func Open(ctx context.Context, o Options) (*Broker, error) {
-	bound, err := bind(listeners(o.Config), net.Listen)
+	note, err := readPeerNote(o.FS, metadataPath(o.Config))
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{Options: o, bound: bound, ready: make(chan struct{}), failed: make(chan error, 1), stopping: make(chan struct{})}
-	b.founding.clock, b.founding.logger = o.Clock, o.Logger
+	bound, err := bindAll(o, note.Port)
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{Options: o, bound: bound, peerNote: note, ready: make(chan struct{}), failed: make(chan error, 1), stopping: make(chan struct{})}
+	b.founding.clock, b.founding.logger, b.founding.members = o.Clock, o.Logger, b.voters
+	_, hasPeers := b.peerEndpoint()
+	b.late.needed = !hasPeers
 	b.closeOnce = sync.OnceValue(b.close)
 	if err := b.open(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -96,19 +103,13 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	return b, nil
 }
 
-// listeners are those of the settings. That of the brokers' own is bound only where there are other nodes to be: a broker
-// that is alone needs no second port.
-func listeners(c *config.Server) []config.Listener {
-	if c.PeerListener != nil && (len(c.Quorum.Voters) > 0 || c.PeerListener.Port != 0) {
-		return append(slices.Clone(c.Listeners), *c.PeerListener)
-	}
-	return c.Listeners
-}
+// metadataPath is the directory of the metadata log as the store calls it: the setting is kept as it was written.
+func metadataPath(c *config.Server) string { return filepath.Clean(c.MetadataDir) }
 
 func (b *Broker) open(ctx context.Context) error {
 	b.server = NewServer(ServerOptions{Handle: b.handle, Clock: b.Clock, Logger: b.Logger,
 		Limits: limitsOf(b.Config, b.Memory, b.Connections), Metrics: b.Metrics})
-	b.makeOthers()
+	b.makePeers()
 	for _, l := range b.bound {
 		if l.Peers {
 			b.serve(l)
@@ -117,11 +118,16 @@ func (b *Broker) open(ctx context.Context) error {
 	if err := b.openStore(ctx); err != nil {
 		return err
 	}
+	if err := b.checkJoin(ctx); err != nil {
+		return err
+	}
+	b.makeLinks()
 	b.makeReplicas()
 	b.groups = b.newGroups()
 	if err := b.startNode(ctx); err != nil {
 		return err
 	}
+	b.warnVoters()
 	b.handlers = handler.New(handler.Options{Self: b.Config.NodeID, Image: b.node.Image, Controller: b.node, Replicas: b.replicas,
 		Directories: directories{b.store, b.FS}, Groups: b.groups, Config: b.Config, Clock: b.Clock, Stopping: b.stopping, Logger: b.Logger})
 	close(b.ready)
@@ -206,6 +212,9 @@ func (b *Broker) openStore(ctx context.Context) error {
 	}
 	b.store = store
 	b.Config = b.Config.WithNodeID(store.NodeID())
+	if b.founded.Join == nil {
+		b.founded.Join = b.peerNote.Contacts // it may have been killed before it had a log
+	}
 	running, cancel := context.WithCancel(context.Background())
 	b.stopTasks = cancel
 	b.tasks.Go(func() {
@@ -213,7 +222,7 @@ func (b *Broker) openStore(ctx context.Context) error {
 			b.fail(fmt.Errorf("the logs' background tasks ended: %w", err))
 		}
 	})
-	return nil
+	return b.keepPeerPort(b.bound)
 }
 
 // dirFailed is told of a data directory that failed. The process cannot go on without its metadata; the partitions of
@@ -226,7 +235,7 @@ func (b *Broker) dirFailed(dir string, err error) {
 			b.node.DirFailed(id)
 		}
 	}
-	if dir == filepath.Clean(b.Config.MetadataDir) { // the setting is kept as it was written
+	if dir == metadataPath(b.Config) {
 		b.fail(fmt.Errorf("the metadata directory %s failed: %w", dir, err))
 	}
 }
@@ -250,13 +259,16 @@ func (b *Broker) Advertised() []string {
 // Bound returns the address that each listener is bound to, the first where a name has two.
 func (b *Broker) Bound() map[string]string {
 	out := make(map[string]string)
-	for _, l := range b.bound {
+	for _, l := range b.listening() {
 		if _, ok := out[l.Name]; !ok {
 			out[l.Name] = l.socket.Addr().String()
 		}
 	}
 	return out
 }
+
+// NodeID returns the node's id, which the settings may leave to the cluster.
+func (b *Broker) NodeID() kafka.BrokerID { return b.Config.NodeID }
 
 // ClusterID returns the id of the cluster that this broker belongs to.
 func (b *Broker) ClusterID() string { return b.store.ClusterID() }
@@ -330,6 +342,7 @@ func (b *Broker) Close() error { return b.closeOnce() }
 func (b *Broker) close() error {
 	var errs []error
 	close(b.stopping)
+	b.closeLate()
 	if b.groups != nil {
 		b.groups.Close() // before the server waits for what is being answered: a member may wait for others for minutes
 	}

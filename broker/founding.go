@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +37,7 @@ type founding struct {
 	clock    clock.Clock
 	logger   *slog.Logger
 	greeting atomic.Pointer[cluster.Hello]  // nil until the metadata directory's id is known
-	members  func() []metadata.QuorumMember // that may lead the cluster which the node belongs to; not called before
+	members  func() []metadata.QuorumMember // that may lead the cluster which the node belongs to; not called before that is so
 }
 
 // answer is peersOptions.Founding: it says who this node is.
@@ -126,6 +126,12 @@ func (b *Broker) configuredID() kafka.BrokerID {
 
 // found is log.StoreOptions.Found.
 func (b *Broker) found(ctx context.Context, dir kafka.DirectoryID, known log.Identity) (log.Identity, error) {
+	if len(b.Config.Join) > 0 && (!known.Joined || len(b.peerNote.Contacts) == 0) {
+		return b.join(ctx, dir, known)
+	}
+	if known.Joined {
+		return b.joinsAgain(known)
+	}
 	if known.NodeID == kafka.NoBroker {
 		known.NodeID = b.Config.NodeID
 	}
@@ -141,7 +147,10 @@ func (b *Broker) found(ctx context.Context, dir kafka.DirectoryID, known log.Ide
 	}
 	b.founded = decided
 	known.ClusterID = decided.ClusterID // where it is open, the store draws one
-	return known, nil
+	if decided.Join != nil {
+		err = b.keepContacts(decided.Join)
+	}
+	return known, err
 }
 
 // hello is what this node says of itself before it belongs to a cluster.
@@ -163,18 +172,6 @@ func (b *Broker) member(dir kafka.DirectoryID) metadata.QuorumMember {
 		m.Host, m.Port = e.Host, e.Port
 	}
 	return m
-}
-
-// peerEndpoint is where other nodes reach this one: its first controller listener, or that of the brokers.
-func (b *Broker) peerEndpoint() (metadata.Endpoint, bool) {
-	all := endpoints(b.bound, func(l config.Listener) bool { return l.Peers })
-	names := slices.Concat(b.Config.ControllerListeners, []string{b.Config.InterBrokerListener})
-	for _, name := range names {
-		if i := slices.IndexFunc(all, func(e metadata.Endpoint) bool { return e.Name == name }); i >= 0 {
-			return all[i], true
-		}
-	}
-	return metadata.Endpoint{}, false
 }
 
 // otherVoters are the voters of the settings that are not known to be this node itself, by id or by address.
@@ -201,7 +198,6 @@ func (b *Broker) belongs() {
 	h := b.hello(b.metadataDirectory(), b.store.ClusterID())
 	h.Founded = true
 	h.Founders = b.founded.Founders
-	b.founding.members = b.voters
 	b.founding.greeting.Store(&h)
 }
 
@@ -214,4 +210,18 @@ func (b *Broker) voters() (members []metadata.QuorumMember) {
 		}
 	}
 	return members
+}
+
+// warnVoters tells who gave a node that is alone other voters: it belongs to its own cluster, and stays there.
+func (b *Broker) warnVoters() {
+	others := b.otherVoters()
+	if len(others) == 0 || b.node.Image().Quorum.Len() != 1 {
+		return
+	}
+	var addresses []string
+	for _, v := range others {
+		addresses = append(addresses, v.Address())
+	}
+	b.Logger.Warn("controller.quorum.voters has no effect: this node founded a cluster of its own before. To make that larger, start the other nodes without data, with --join and an address of this one",
+		"cluster", b.store.ClusterID(), "voters", strings.Join(addresses, ","))
 }

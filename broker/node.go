@@ -33,9 +33,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 	if c.Replication.AutoLeaderRebalance {
 		o.BalanceInterval = c.Replication.ImbalanceCheck
 	}
-	if e, ok := b.peerEndpoint(); ok {
-		o.Address = cluster.Address{Host: e.Host, Port: e.Port, Listeners: registration.Listeners}
-	}
+	o.Address = b.address()
 	node := cluster.New(o)
 	node.Subscribe(b.publish())
 	b.node = node
@@ -85,7 +83,7 @@ func (b *Broker) controllerSettings() controller.Settings {
 
 // registration is what this incarnation says of itself, and of the one before.
 func (b *Broker) registration() (cluster.Registration, error) {
-	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.bound, b.forBrokers), Rack: b.Config.Rack}
+	r := cluster.Registration{Incarnation: kafka.NewUUID(), Listeners: endpoints(b.listening(), b.forBrokers), Rack: b.Config.Rack}
 	for _, info := range b.store.Dirs() {
 		if info.Offline == nil { // what is offline may not even have an id
 			r.Directories = append(r.Directories, info.ID)
@@ -122,5 +120,6 @@ func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 		}
 		b.coordinate(delta, img)
 		b.reconfigure(delta, img)
+		b.tellAddress(img)
 	}
 }

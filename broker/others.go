@@ -28,17 +28,23 @@ type others struct {
 	stop    context.CancelFunc
 }
 
-// makeOthers makes what speaks with other nodes. It speaks with nobody yet.
-func (b *Broker) makeOthers() {
-	name := fmt.Sprint("weir-", b.Config.NodeID)
+// makePeers makes what answers other members of the quorum from the beginning. It speaks with nobody yet.
+func (b *Broker) makePeers() {
 	b.others.peers = newPeers(peersOptions{
 		Node:      thisNode{b},
 		RaftID:    b.raftID,
 		ClusterID: b.clusterID,
-		Clock:     b.Clock, Logger: b.Logger, Name: name,
-		Discovery: b.discovery,
-		Founding:  b.founding.answer,
+		Clock:     b.Clock, Logger: b.Logger,
+		Discover: b.discover,
+		Founding: b.founding.answer,
+		Join:     b.takeIn,
 	})
+}
+
+// makeLinks makes the ways to other nodes, to whom this one gives its name.
+func (b *Broker) makeLinks() {
+	name := fmt.Sprint("weir-", b.Config.NodeID)
+	b.others.peers.connect(name)
 	b.others.links = newBrokerLinks(brokerLinksOptions{Self: b.Config.NodeID, Listener: b.Config.InterBrokerListener, Clock: b.Clock, Name: name, Observer: thisNode{b}})
 }
 

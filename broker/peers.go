@@ -39,10 +39,9 @@ type peersOptions struct {
 	Dial      peer.Dialer   // nil for TCP
 	Clock     clock.Clock
 	Logger    *slog.Logger
-	Name      string // says in other brokers' logs who this is
 
-	// Discovery is what anybody is told who asks which cluster this is.
-	Discovery func() Discovery
+	// Discover tells anybody who asks which cluster this is, once, from any goroutine. It must not block.
+	Discover func(done func(Discovery, error))
 	// Founding answers a node that wants to found a cluster with this one; nil where that is never answered.
 	Founding func(body []byte) ([]byte, error)
 	// Join answers a node that wants to become a member; nil likewise. done is told once, from any goroutine.
@@ -56,7 +55,7 @@ type peersOptions struct {
 // Goroutines: those of its peer.Pool. Lock order: its own, then the pool's; neither is held over a call of the node.
 type peers struct {
 	o    peersOptions
-	pool *peer.Pool[uint64]
+	pool *peer.Pool[uint64] // nil before connect
 	mu   struct {
 		sync.Mutex
 		links     map[uint64]*raftLink
@@ -71,18 +70,28 @@ type peers struct {
 
 var _ cluster.Peers = (*peers)(nil)
 
+// newPeers makes peers that answer and say nothing: see connect.
 func newPeers(o peersOptions) *peers {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	p := &peers{o: o, pool: peer.NewPool[uint64](peer.Options{Dial: o.Dial, Clock: o.Clock, Name: o.Name})}
+	p := &peers{o: o}
 	p.mu.links = make(map[uint64]*raftLink)
 	p.mu.transfers = make(map[uint64]*transfer)
 	return p
 }
 
+// connect makes connections possible: all that is handed to the others needs them. name says in their logs who this is.
+func (p *peers) connect(name string) {
+	p.pool = peer.NewPool[uint64](peer.Options{Dial: p.o.Dial, Clock: p.o.Clock, Name: name})
+}
+
 // Close closes the connections. Who waits for an answer is told before it returns.
-func (p *peers) Close() { p.pool.Close() }
+func (p *peers) Close() {
+	if p.pool != nil {
+		p.pool.Close()
+	}
+}
 
 // SetMembers implements cluster.Peers.
 func (p *peers) SetMembers(members []metadata.QuorumMember) {

@@ -1,11 +1,8 @@
 package broker
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"strconv"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -17,29 +14,6 @@ import (
 	"weir/internal/kafka"
 	"weir/protocol"
 )
-
-// Discovery is what a node tells anybody of its cluster. It travels as JSON, to which fields may be added.
-type Discovery struct {
-	ClusterID string         // empty while the node belongs to none
-	Node      kafka.BrokerID // that answers
-	Host      string         // where other nodes reach it
-	Port      uint16
-}
-
-// PeerAddress is where other nodes reach the one that answered.
-func (d Discovery) PeerAddress() string { return net.JoinHostPort(d.Host, strconv.Itoa(int(d.Port))) }
-
-// Discover asks at any address of a node, one for clients too, which cluster it belongs to. dial is nil for TCP.
-func Discover(ctx context.Context, dial peer.Dialer, address string) (d Discovery, err error) {
-	body, err := peer.Ask(ctx, dial, address, &protocol.PeerRequest{Kind: protocol.PeerDiscover})
-	if err != nil {
-		return d, err
-	}
-	if err := json.Unmarshal(body, &d); err != nil {
-		return d, fmt.Errorf("what the node at %s says of its cluster cannot be read: %w", address, err)
-	}
-	return d, nil
-}
 
 // Handle answers a request of protocol.PeerKey. On listeners for clients the edge lets PeerDiscover pass only.
 func (p *peers) Handle(r *handler.Request) handler.Reply {
@@ -55,8 +29,7 @@ func (p *peers) Handle(r *handler.Request) handler.Reply {
 	case protocol.PeerCommand:
 		return p.decide(req.Body)
 	case protocol.PeerDiscover:
-		body, err := json.Marshal(p.o.Discovery())
-		return handler.Now(peerAnswer(body, err))
+		return p.discover()
 	case protocol.PeerFounding:
 		if p.o.Founding != nil {
 			return handler.Now(peerAnswer(p.o.Founding(req.Body)))
@@ -193,6 +166,18 @@ type commandAnswer struct {
 // AppendTo implements protocol.MessageBody.
 func (a *commandAnswer) AppendTo(dst []byte) []byte {
 	return peerAnswer(controller.EncodeAnswer(a.answer.Reply, a.answer.Index)).AppendTo(dst)
+}
+
+func (p *peers) discover() handler.Reply {
+	pending := handler.NewPending()
+	p.o.Discover(func(d Discovery, err error) {
+		var body []byte
+		if err == nil {
+			body, err = json.Marshal(d)
+		}
+		pending.Complete(peerAnswer(body, err))
+	})
+	return handler.Later(pending)
 }
 
 func (p *peers) join(body []byte) handler.Reply {

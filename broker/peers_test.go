@@ -62,15 +62,16 @@ func startPeer(t testing.TB, raftID uint64, clusterID string, change func(*peers
 	}}
 	logger := slog.New(slog.NewTextHandler(p.log, nil))
 	o := peersOptions{
-		Node: p.node, RaftID: func() uint64 { return raftID }, ClusterID: func() string { return clusterID }, Logger: logger, Name: "test",
-		Discovery: func() Discovery {
-			return Discovery{ClusterID: clusterID, Node: kafka.BrokerID(raftID), Host: "127.0.0.1", Port: p.port}
+		Node: p.node, RaftID: func() uint64 { return raftID }, ClusterID: func() string { return clusterID }, Logger: logger,
+		Discover: func(done func(Discovery, error)) {
+			done(Discovery{ClusterID: clusterID, Node: kafka.BrokerID(raftID), Host: "127.0.0.1", Port: p.port}, nil)
 		},
 	}
 	if change != nil {
 		change(&o)
 	}
 	p.peers = newPeers(o)
+	p.connect("test")
 	p.edge = NewServer(ServerOptions{Handle: func(r *handler.Request) handler.Reply { return p.Handle(r) }, Logger: logger})
 	l, c := listenLoopback(t), listenLoopback(t)
 	p.port, p.clients = uint16(l.Addr().(*net.TCPAddr).Port), c.Addr().String()

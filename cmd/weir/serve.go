@@ -17,6 +17,7 @@ import (
 	"weir/broker"
 	"weir/broker/config"
 	"weir/internal/clock"
+	"weir/internal/kafka"
 	"weir/internal/metrics"
 	"weir/internal/vfs"
 )
@@ -30,6 +31,7 @@ type serveFlags struct {
 	listen    string
 	dataDir   string
 	http      string
+	join      string
 	portsFile string
 }
 
@@ -46,13 +48,17 @@ Without any setting it listens on localhost:9092 only and keeps its data in the 
 
 Settings have Kafka's names. They come from, later ones winning: defaults, the file of --config (Kafka's
 server.properties, as it is), variables KAFKA_* (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --override, and
---listen, --data-dir and --http. A wrong setting ends with exit code 2 before anything is touched.
+--listen, --data-dir, --join and --http. A wrong setting ends with exit code 2 before anything is touched.
 
-Several nodes found a cluster when all have been started: each with a node.id of its own, the same
+A node is a cluster of its own. Others become part of it with --join and an address of any of its nodes; they get their
+ids from it. The same command starts them again.
+
+Several nodes found a cluster together when all have been started: each with a node.id of its own, the same
 controller.quorum.voters, and the port that these name for it as weir.peer.port. With process.roles=broker, a node
 joins the cluster of those voters.`,
 		Example: `  weir serve
   weir serve --listen 127.0.0.1:9192 --data-dir /tmp/weir
+  weir serve --listen 127.0.0.1:9292 --data-dir /tmp/weir2 --join 127.0.0.1:9192
   weir serve --config server.properties --override num.partitions=3
   weir serve --listen 127.0.0.1:9092 --data-dir n1 --override node.id=1 --override weir.peer.port=9192 \
     --override controller.quorum.voters=1@127.0.0.1:9192,2@127.0.0.1:9292,3@127.0.0.1:9392`,
@@ -64,6 +70,7 @@ joins the cluster of those voters.`,
 	f.StringArrayVar(&flags.overrides, "override", nil, "set `name=value`; may be given often")
 	f.StringVar(&flags.listen, "listen", "", "listen on `host:port`; port 0 takes any free one")
 	f.StringVar(&flags.dataDir, "data-dir", "", "keep data in this `folder`")
+	f.StringVar(&flags.join, "join", "", "join the cluster of the node at `host:port`, or of the first of several that answers; a node that belongs to a cluster stays there")
 	f.StringVar(&flags.http, "http", "", "serve metrics, health and profiles on `host:port`; off by default")
 	f.StringVar(&flags.portsFile, "ports-file", "", "when ready, write the bound addresses to this `file` as JSON")
 	return cmd
@@ -72,7 +79,7 @@ joins the cluster of those voters.`,
 // serve runs a broker until ctx ends.
 func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 	settings, warnings, err := config.Load(config.Inputs{File: flags.file, Env: os.Environ(), Overrides: flags.overrides,
-		Listen: flags.listen, DataDir: flags.dataDir, HTTP: flags.http, Host: config.LocalHost()})
+		Listen: flags.listen, DataDir: flags.dataDir, HTTP: flags.http, Join: flags.join, Host: config.LocalHost()})
 	if err != nil {
 		return usageLine(err)
 	}
@@ -90,8 +97,7 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 	b, err := broker.Open(ctx, broker.Options{Config: settings, FS: vfs.OS(), Clock: clock.System(), Logger: logger, Metrics: registry,
 		Memory: limitMemory(), OpenFiles: files.segments, Connections: files.connections})
 	if err != nil {
-		var bind *broker.BindError
-		if errors.As(err, &bind) {
+		if isSetting(err) {
 			return usageLine(err)
 		}
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -106,8 +112,18 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 		}
 	}
 	logger.Info("Kafka Server started", "listeners", strings.Join(b.Advertised(), ","), "data", strings.Join(settings.DataDirs, ","),
-		"cluster", b.ClusterID(), "node", settings.NodeID, "fsync", settings.FsyncPolicy, "took", time.Since(processStart).Round(time.Microsecond).String())
+		"cluster", b.ClusterID(), "node", b.NodeID(), "fsync", settings.FsyncPolicy, "took", time.Since(processStart).Round(time.Microsecond).String())
 	return b.Run(ctx)
+}
+
+// isSetting reports whether a start failed for what the operator gave: an address that cannot be bound, or that is no Weir, or
+// settings that contradict the data directory or those of other nodes.
+func isSetting(err error) bool {
+	switch kafka.CodeOf(err) {
+	case kafka.InvalidConfig, kafka.InconsistentClusterID, kafka.DuplicateBrokerRegistration, kafka.InvalidRegistration:
+		return true
+	}
+	return errors.As(err, new(*broker.BindError))
 }
 
 // descriptors are how many of them each kind of use may have at a time, 0 for the default.
