@@ -147,6 +147,7 @@ func (v *clusterView) addQuorum(ctx context.Context, client *kgo.Client) error {
 			}
 			v.addMembers(roleVoter, p.CurrentVoters, p)
 			v.addMembers(roleLearner, p.Observers, p)
+			v.controller = p.LeaderID // Kafka names any broker as the controller elsewhere, since that passes on what it is asked
 			if p.LeaderID >= 0 {
 				v.getOrAdd(p.LeaderID).Role = roleController
 			}

@@ -124,14 +124,14 @@ func listMoves(ctx context.Context, client *kgo.Client) (moves []kadm.ListPartit
 }
 
 func (d *drain) run(client *kgo.Client) error {
-	v, _, err := d.look(client)
+	v, moving, err := d.look(client)
 	if err != nil {
 		return err
 	}
 	if v.node(d.node) == nil {
 		return fmt.Errorf("there is no node %d; there are %s", d.node, v.known())
 	}
-	moves, err := v.planDrain(d.node)
+	moves, err := v.planDrain(d.node, moving)
 	if err != nil {
 		return err
 	}
@@ -184,12 +184,10 @@ func (d *drain) moveAll(client *kgo.Client, result *drainResult) error {
 		if err != nil {
 			return err
 		}
-		moves, err := v.planDrain(d.node)
+		moves, err := v.planDrain(d.node, moving)
 		if err != nil {
 			return err
 		}
-		// What is leaving already only has to be waited for: it would be planned once more else.
-		moves = slices.DeleteFunc(moves, func(m move) bool { return leaves(moving, m.topic, m.partition, d.node) })
 		if len(moves) == 0 && countLeaving(moving, d.node) == 0 {
 			return d.print(result)
 		}
@@ -198,7 +196,7 @@ func (d *drain) moveAll(client *kgo.Client, result *drainResult) error {
 			return err
 		}
 		result.add(wave)
-		if err := d.await(client, len(result.Moved), len(moves)-len(wave)); err != nil {
+		if err := d.await(client, wave, len(result.Moved), len(moves)-len(wave)); err != nil {
 			return err
 		}
 	}
@@ -246,30 +244,35 @@ func (d *drain) alter(client *kgo.Client, req kadm.AlterPartitionAssignmentsReq,
 	return errors.Join(failed...)
 }
 
-// await waits until nothing is leaving the node any more, and says now and then how far that is.
-func (d *drain) await(client *kgo.Client, moved, later int) error {
+// await waits until nothing is leaving the node any more, and all brokers may know it, and says now and then how far that is.
+func (d *drain) await(client *kgo.Client, wave []move, moved, later int) error {
 	reported := time.Now()
 	for {
-		ctx, cancel := d.flags.deadline(d.cmd.Context())
-		moving, err := listMoves(ctx, client)
-		cancel()
+		v, moving, err := d.look(client)
 		if err != nil && d.cmd.Context().Err() == nil {
-			return d.flags.explain(err)
+			return err
 		}
-		under := countLeaving(moving, d.node)
-		if err == nil && under == 0 {
+		left := countLeaving(moving, d.node)
+		if err == nil && left == 0 && !v.holdsAny(d.node, wave) { // a broker that was asked may be behind
 			return nil
 		}
 		if time.Since(reported) >= drainReport {
-			fmt.Fprintf(d.cmd.ErrOrStderr(), "weir: %d of %d moved, %d under way\n", moved-under, moved+later, under)
+			fmt.Fprintf(d.cmd.ErrOrStderr(), "weir: %d of %d moved, %d under way\n", moved-left, moved+later, left)
 			reported = time.Now()
 		}
 		select {
 		case <-time.After(drainInterval):
 		case <-d.cmd.Context().Done():
-			return fmt.Errorf("interrupted: %d partitions are on their way from node %d and go on; `weir cluster drain %d --cancel` takes them back", under, d.node, d.node)
+			return fmt.Errorf("interrupted: partitions on their way from node %d go on; `weir cluster drain %d --cancel` takes them back", d.node, d.node)
 		}
 	}
+}
+
+// holdsAny reports whether a node has a replica of a partition that was moved away from it.
+func (v *clusterView) holdsAny(node int32, moves []move) bool {
+	return slices.ContainsFunc(moves, func(m move) bool {
+		return slices.Contains(v.topics[m.topic].Partitions[m.partition].Replicas, node)
+	})
 }
 
 // cancel takes back what is leaving the node.

@@ -19,8 +19,8 @@ type move struct {
 // planDrain says how a node comes to hold nothing: each of its replicas goes to the node that, among those that are up and have
 // none of the partition, is in a rack with none of it, if there is such a rack, and holds the fewest. The order of preference
 // stays, so that the new replica leads where the old one did. Nothing is planned at all where one partition has no place to go
-// to: the error names the topics.
-func (v *clusterView) planDrain(node int32) ([]move, error) {
+// to: the error names the topics. What is leaving the node already is left alone.
+func (v *clusterView) planDrain(node int32, moving []kadm.ListPartitionReassignmentsResponse) ([]move, error) {
 	load := make(map[int32]int)
 	for _, n := range v.nodes {
 		load[n.Node] = n.Replicas
@@ -30,7 +30,7 @@ func (v *clusterView) planDrain(node int32) ([]move, error) {
 	for _, t := range v.topics.Sorted() {
 		for _, p := range t.Partitions.Sorted() {
 			at := slices.Index(p.Replicas, node)
-			if at < 0 {
+			if at < 0 || leaves(moving, t.Topic, p.Partition, node) {
 				continue
 			}
 			to, found := v.place(p, node, load)

@@ -42,16 +42,19 @@ func TestPlanDrain(t *testing.T) {
 		name   string
 		nodes  []*clusterNode
 		topics map[string][][]int32
+		moving []kadm.ListPartitionReassignmentsResponse
 		want   string
 	}{
-		{"the order of preference stays", nodesOf("", "", ""), map[string][][]int32{"t": {{1, 2}, {2, 1}, {2, 3}}}, "t-0 1,2>3,2 t-1 2,1>2,3"},
-		{"the node with the fewest is chosen", nodesOf("", "", "", ""), map[string][][]int32{"t": {{1}, {1}, {1}, {2}}}, "t-0 1>3 t-1 1>4 t-2 1>2"},
-		{"racks stay apart", nodesOf("a", "a", "b", "b"), map[string][][]int32{"t": {{3, 1}, {2}, {2}}}, "t-0 3,1>3,2"},
-		{"a rack twice where there is no other", nodesOf("a", "b", "b"), map[string][][]int32{"t": {{1, 2}}}, "t-0 1,2>3,2"},
-		{"nothing to do", nodesOf("", ""), map[string][][]int32{"t": {{2}}}, ""},
+		{"the order of preference stays", nodesOf("", "", ""), map[string][][]int32{"t": {{1, 2}, {2, 1}, {2, 3}}}, nil, "t-0 1,2>3,2 t-1 2,1>2,3"},
+		{"the node with the fewest is chosen", nodesOf("", "", "", ""), map[string][][]int32{"t": {{1}, {1}, {1}, {2}}}, nil, "t-0 1>3 t-1 1>4 t-2 1>2"},
+		{"racks stay apart", nodesOf("a", "a", "b", "b"), map[string][][]int32{"t": {{3, 1}, {2}, {2}}}, nil, "t-0 3,1>3,2"},
+		{"a rack twice where there is no other", nodesOf("a", "b", "b"), map[string][][]int32{"t": {{1, 2}}}, nil, "t-0 1,2>3,2"},
+		{"what leaves already is left alone", nodesOf("", "", ""), map[string][][]int32{"t": {{1, 2}, {1, 2, 3}}},
+			[]kadm.ListPartitionReassignmentsResponse{{Topic: "t", Partition: 1, RemovingReplicas: []int32{1}}}, "t-0 1,2>3,2"},
+		{"nothing to do", nodesOf("", ""), map[string][][]int32{"t": {{2}}}, nil, ""},
 	} {
 		v := viewOf(c.nodes, c.topics)
-		moves, err := v.planDrain(1)
+		moves, err := v.planDrain(1, c.moving)
 		if err != nil || text(moves) != c.want {
 			t.Errorf("%s: %q, %v; want %q", c.name, text(moves), err, c.want)
 		}
@@ -63,7 +66,7 @@ func TestPlanDrainWithoutPlace(t *testing.T) {
 	nodes := nodesOf("", "", "")
 	nodes[2].State = stateFenced
 	v := viewOf(nodes, map[string][][]int32{"small": {{1}}, "large": {{1, 2}, {2, 1}}})
-	moves, err := v.planDrain(1)
+	moves, err := v.planDrain(1, nil)
 	if err == nil || moves != nil {
 		t.Fatalf("planned %v, %v", moves, err)
 	}
