@@ -126,7 +126,7 @@ func (s *Store) Commit(l *Log, done func(error)) {
 		done(nil)
 		return
 	}
-	l.data.committer.add(l, done)
+	l.home().committer.add(l, done)
 }
 
 // NeedsCommit reports whether what was appended to l must be made durable (Commit) before it is acknowledged: always

@@ -46,7 +46,7 @@ func TestGroupCommit(t *testing.T) {
 		if answers != 0 {
 			t.Errorf("%d answers before the commit", answers)
 		}
-		if n := logs[0].data.committer.round(); n != 3*c.logs || answers != n {
+		if n := logs[0].home().committer.round(); n != 3*c.logs || answers != n {
 			t.Errorf("%d requests, %d answers", n, answers)
 		}
 		for _, l := range logs {

@@ -288,7 +288,7 @@ func (d *dataDir) checkpointHighWatermarks(durable bool) error {
 // logs are the open logs in the directory that did not fail.
 func (d *dataDir) logs() []*Log {
 	var logs []*Log
-	for _, l := range d.store.Logs() {
+	for _, l := range d.store.all() {
 		if l.home() == d {
 			logs = append(logs, l)
 		}

@@ -8,6 +8,7 @@
 //	<data directory>/
 //	    meta.properties .lock .kafka_cleanshutdown weir-run.json
 //	    recovery-point-offset-checkpoint log-start-offset-checkpoint replication-offset-checkpoint
+//	    <topic>-<partition>.<id>-future/   a copy on its way here from another data directory; -delete and -stray likewise
 //	    <topic>-<partition>/
 //	        00000000000000000000.log         batches, from that base offset on, exactly the bytes of the wire
 //	        00000000000000000000.index       offset → position, sparse
@@ -33,14 +34,21 @@
 //
 // # Locks
 //
-// Store.creating, then Store.mu, then dataDir.writing, then the log lock (Log.mu), then segment.index, segmentFile.mu and
-// fileCache.mu. No two of them are taken in another order, and a log never takes a lock of its Store.
+// Store.creating, then Store.mu, then dataDir.writing, then the log lock (Log.mu), then that of the log's copy, then segment.index,
+// segmentFile.mu and fileCache.mu. No two of them are taken in another order, and a log never takes a lock of its Store.
 //
 // The log lock orders appends, rolls, truncations and deletions; write(2) under it is what it is for. No sync, no channel and no
 // callback happens under it: a sync notes under the lock what there is to do, unlocks, syncs, and takes note of the end
 // under the lock again. Reads do not take it: they load the end, then the immutable set of segments, and hold the
 // segment's file by a count of references, so that retention just unlinks. Only dataDir.writing is held across a sync: of
 // the small files that it orders the writers of.
+//
+// # Moves
+//
+// A log moves to another data directory by being copied there (Store.BeginMove, Copy) and by the copy taking its place (Promote).
+// It is the same Log before and after, with other segments; readers find them with the set that they load, and those that read in
+// the old ones look again if these are gone. In the end the log lock is held over a rename and the opening of the copy's files, but
+// over no sync. See takePlaceOf and Settle for what a crash leaves.
 //
 // # Goroutines
 //

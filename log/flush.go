@@ -92,7 +92,7 @@ func (p *pendingSync) files() int {
 func (l *Log) syncNames(names []string) error {
 	for _, name := range names {
 		if name == ownName {
-			if err := l.fs.SyncDir(filepath.Dir(l.dir)); err != nil {
+			if err := l.fs.SyncDir(filepath.Dir(l.Dir())); err != nil {
 				return err
 			}
 			continue
@@ -104,7 +104,7 @@ func (l *Log) syncNames(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return l.fs.SyncDir(l.dir)
+	return l.fs.SyncDir(l.Dir())
 }
 
 // ownName among the names to sync stands for the log's directory in its parent.
@@ -132,7 +132,7 @@ func (l *Log) endSync(p *pendingSync, err error) error {
 			}
 		}
 		if p.truncations == l.truncations.Load() {
-			l.recoveryPoint.Store(max(l.recoveryPoint.Load(), min(p.upTo, l.mu.truncatingTo)))
+			l.recoveryPoint.Store(max(l.recoveryPoint.Load(), min(p.upTo, l.mu.truncatingTo, l.mu.holdingAt)))
 		}
 		l.lastSyncMs.Store(l.clock.Now().UnixMilli())
 	}

@@ -52,16 +52,22 @@ type Options struct {
 	noSync       bool          // the policy FsyncNever: a sync does nothing
 }
 
+// place is where a log is.
+type place struct {
+	dir  string   // the log's own
+	data *dataDir // nil without a Store
+}
+
 // Log is one replica's log. See the package's documentation for locks and invariants.
 type Log struct {
 	fs     vfs.FS
 	clock  clock.Clock
-	dir    string
 	tp     kafka.TopicPartition
 	logger *slog.Logger
 	files  *fileCache
-	data   *dataDir // nil without a Store
 	opts   Options
+
+	at atomic.Pointer[place] // another one when the replica moved; written under the log lock
 
 	config   atomic.Pointer[Config]
 	segments atomic.Pointer[segmentSet]
@@ -95,6 +101,8 @@ type Log struct {
 		names        map[string]int // files made or replaced without a sync, by when: the namesCount of then
 		namesCount   int
 		truncatingTo int64 // where a truncation that is about to begin will cut; math.MaxInt64 if none is
+		holdingAt    int64 // above this nothing counts as durable while the log moves; else math.MaxInt64
+		cutTo        int64 // the lowest end that a truncation left since a copy was last aligned; see noCut
 	}
 }
 
@@ -102,7 +110,10 @@ type Log struct {
 func (l *Log) TP() kafka.TopicPartition { return l.tp }
 
 // Dir returns the log's directory.
-func (l *Log) Dir() string { return l.dir }
+func (l *Log) Dir() string { return l.at.Load().dir }
+
+// home is the data directory that the log is in, nil without a Store.
+func (l *Log) home() *dataDir { return l.at.Load().data }
 
 // TopicID returns the topic's id, zero if none is known.
 func (l *Log) TopicID() kafka.TopicID { return *l.topicID.Load() }
@@ -161,8 +172,8 @@ func (l *Log) setHighWatermarkLocked(hw int64) {
 	}
 	l.highWatermark.Store(hw)
 	l.publishUnstableLocked()
-	if l.data != nil && !l.data.marksChanged.Load() { // all logs of a directory share the flag: mostly it is only read
-		l.data.marksChanged.Store(true)
+	if d := l.home(); d != nil && !d.marksChanged.Load() { // all logs of a directory share the flag: mostly it is only read
+		d.marksChanged.Store(true)
 	}
 }
 
@@ -275,4 +286,4 @@ func (l *Log) Offline() error {
 	return nil
 }
 
-func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
+func (l *Log) path(name string) string { return filepath.Join(l.Dir(), name) }

@@ -218,7 +218,7 @@ func (w *world) append(m *model, l *Log) {
 				}
 			})
 			if w.rng.IntN(2) == 0 {
-				l.data.committer.round()
+				l.home().committer.round()
 			}
 		}
 	}

@@ -52,9 +52,10 @@ func newLog(o Options) *Log {
 	if o.files == nil {
 		o.files = newFileCache(o.FS, ownFileCacheSize)
 	}
-	l := &Log{fs: o.FS, clock: o.Clock, dir: o.Dir, tp: o.TP, logger: o.Logger, files: o.files, data: o.data, opts: o}
+	l := &Log{fs: o.FS, clock: o.Clock, tp: o.TP, logger: o.Logger, files: o.files, opts: o}
+	l.at.Store(&place{dir: o.Dir, data: o.data})
 	l.mu.names = map[string]int{}
-	l.mu.truncatingTo = math.MaxInt64
+	l.mu.truncatingTo, l.mu.holdingAt, l.mu.cutTo = math.MaxInt64, math.MaxInt64, noCut
 	l.savedPoint.Store(o.RecoveryPoint)
 	l.savedStart.Store(o.StartOffset)
 	l.savedMark.Store(o.HighWatermark)
@@ -66,9 +67,9 @@ func newLog(o Options) *Log {
 }
 
 func (l *Log) open() error {
-	entries, err := l.fs.ReadDir(l.dir)
+	entries, err := l.fs.ReadDir(l.Dir())
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := l.fs.MkdirAll(l.dir, 0o755); err != nil {
+		if err := l.fs.MkdirAll(l.Dir(), 0o755); err != nil {
 			return err
 		}
 		l.noteNameLocked(ownName)
@@ -86,7 +87,7 @@ func (l *Log) open() error {
 		return err
 	}
 	if swapped {
-		if entries, err = l.fs.ReadDir(l.dir); err != nil {
+		if entries, err = l.fs.ReadDir(l.Dir()); err != nil {
 			return err
 		}
 	}

@@ -93,11 +93,11 @@ func (l *Log) beginLocked() error {
 
 // openEpochsLocked reads the leader epochs; if their file is broken, they are made again while the batches are read.
 func (l *Log) openEpochsLocked() error {
-	epochs, err := OpenLeaderEpochs(l.fs, l.dir)
+	epochs, err := OpenLeaderEpochs(l.fs, l.Dir())
 	if broken := (ErrBrokenFile{}); errors.As(err, &broken) {
 		// A power cut before the file was synced, or a hand.
 		l.logger.Warn("leader epochs are broken and are made again from the batches", "path", broken.Path, "why", broken.Reason)
-		epochs, err = NewLeaderEpochs(l.fs, l.dir), nil
+		epochs, err = NewLeaderEpochs(l.fs, l.Dir()), nil
 	}
 	l.mu.epochs = epochs
 	return err
@@ -280,7 +280,7 @@ func (r *recovery) cut(i int, cause error) error {
 	if err := file.Truncate(seg.end.Load()); err != nil || l.opts.noSync {
 		return err
 	}
-	return errors.Join(file.Datasync(), l.fs.SyncDir(l.dir))
+	return errors.Join(file.Datasync(), l.fs.SyncDir(l.Dir()))
 }
 
 // settle publishes the offsets that the batches and the checkpoints give.

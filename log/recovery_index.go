@@ -112,7 +112,7 @@ func (r *recovery) forgetTheLost() error {
 	if err := active.flushIndexes(); err != nil {
 		return err
 	}
-	return errors.Join(active.syncIndexes(), l.fs.SyncDir(l.dir))
+	return errors.Join(active.syncIndexes(), l.fs.SyncDir(l.Dir()))
 }
 
 // seal completes the indexes of the segments that were scanned, but for the active one.

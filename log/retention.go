@@ -54,10 +54,15 @@ func expired(segments []segmentInfo, r retentionLimits) int {
 // DeleteOldSegments deletes what retention.ms, retention.bytes and the start offset allow, up to the high watermark, and
 // moves the start offset. If everything is expired, the active segment is rolled and goes too, so that the log is empty
 // but its end stays. It returns how many segments went.
-func (l *Log) DeleteOldSegments(now time.Time) (n int, err error) {
+func (l *Log) DeleteOldSegments(now time.Time) (n int, err error) { return l.deleteSegments(now, true) }
+
+// deleteBelowStart deletes the segments that lie below the start offset.
+func (l *Log) deleteBelowStart(now time.Time) (n int, err error) { return l.deleteSegments(now, false) }
+
+func (l *Log) deleteSegments(now time.Time, byPolicy bool) (n int, err error) {
 	l.mu.Lock()
 	if err = l.usable(); err == nil {
-		n, err = l.deleteOldSegmentsLocked(now)
+		n, err = l.deleteSegmentsLocked(now, byPolicy)
 		err = l.failing(err)
 	}
 	l.mu.Unlock()
@@ -67,7 +72,7 @@ func (l *Log) DeleteOldSegments(now time.Time) (n int, err error) {
 	return n, err
 }
 
-func (l *Log) deleteOldSegmentsLocked(now time.Time) (int, error) {
+func (l *Log) deleteSegmentsLocked(now time.Time, byPolicy bool) (int, error) {
 	set, c := l.segments.Load(), l.config.Load()
 	infos := make([]segmentInfo, len(set.all))
 	for i, seg := range set.all {
@@ -85,7 +90,7 @@ func (l *Log) deleteOldSegmentsLocked(now time.Time) (int, error) {
 	}
 	n := expired(infos, retentionLimits{
 		startOffset: l.startOffset.Load(), highWatermark: l.highWatermark.Load(), nowMs: now.UnixMilli(),
-		retentionMs: c.RetentionMs, retentionSize: c.RetentionBytes, byAge: c.DeletePolicy, bySize: c.DeletePolicy,
+		retentionMs: c.RetentionMs, retentionSize: c.RetentionBytes, byAge: byPolicy && c.DeletePolicy, bySize: byPolicy && c.DeletePolicy,
 	})
 	if n == 0 {
 		return 0, nil
@@ -147,8 +152,8 @@ func (l *Log) AdvanceStartOffset(offset int64) error {
 // moveStartLocked publishes a higher start offset and forgets what lies below it.
 func (l *Log) moveStartLocked(offset int64) error {
 	l.startOffset.Store(offset)
-	if l.data != nil {
-		l.data.startsChanged.Store(true)
+	if d := l.home(); d != nil {
+		d.startsChanged.Store(true)
 	} else if l.opts.OwnCheckpoints {
 		if err := l.saveOwnStart(false); err != nil {
 			return err

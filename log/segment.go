@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ func segmentName(baseOffset int64, suffix string) string {
 // lies below end; those bytes change by truncation only.
 type segment struct {
 	owner      *Log
+	dir        string
 	baseOffset int64
 	file       segmentFile
 	end        atomic.Int64         // bytes of whole batches; published after they are written
@@ -58,7 +60,7 @@ type segment struct {
 
 // newSegment describes a segment of a log; its files may or may not exist.
 func newSegment(l *Log, baseOffset int64) *segment {
-	s := &segment{owner: l, baseOffset: baseOffset, created: l.clock.Now(), firstTimestamp: batch.NoTimestamp}
+	s := &segment{owner: l, dir: l.Dir(), baseOffset: baseOffset, created: l.clock.Now(), firstTimestamp: batch.NoTimestamp}
 	s.file.cache, s.file.path, s.file.unused = l.files, s.path(logSuffix), s.dropWindow
 	s.index.maxTimestamp = batch.NoTimestamp
 	s.tail.Store(newTail(baseOffset, 0))
@@ -76,7 +78,9 @@ func (s *segment) setJitter(c *Config) {
 	}
 }
 
-func (s *segment) path(suffix string) string { return s.owner.path(segmentName(s.baseOffset, suffix)) }
+func (s *segment) path(suffix string) string {
+	return filepath.Join(s.dir, segmentName(s.baseOffset, suffix))
+}
 
 // readFull reads len(p) bytes at pos of the segment's file.
 func (s *segment) readFull(p []byte, pos int64) error {

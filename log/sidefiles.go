@@ -9,7 +9,7 @@ import (
 
 // openTopicID reads whose log the directory holds, or writes it down where that is not known yet.
 func (l *Log) openTopicID() error {
-	have, err := ReadPartitionMetadata(l.fs, l.dir)
+	have, err := ReadPartitionMetadata(l.fs, l.Dir())
 	broken := ErrBrokenFile{}
 	switch {
 	case errors.As(err, &broken):
@@ -25,7 +25,7 @@ func (l *Log) openTopicID() error {
 	case have.IsZero():
 		return l.SetTopicID(want)
 	case !want.IsZero() && have != want:
-		return kafka.Errorf(kafka.InconsistentTopicID, "%s belongs to topic id %v, not %v", l.dir, have, want)
+		return kafka.Errorf(kafka.InconsistentTopicID, "%s belongs to topic id %v, not %v", l.Dir(), have, want)
 	}
 	l.topicID.Store(&have)
 	return nil
@@ -35,7 +35,7 @@ func (l *Log) openTopicID() error {
 func (l *Log) SetTopicID(id kafka.TopicID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := WritePartitionMetadata(l.fs, l.dir, id, false); err != nil {
+	if err := WritePartitionMetadata(l.fs, l.Dir(), id, false); err != nil {
 		return err
 	}
 	l.noteNameLocked(partitionMetadataFile)
@@ -82,22 +82,22 @@ func (l *Log) saveCheckpoints(offset int64) error {
 	var err error
 	if l.savedPoint.Load() > offset {
 		switch {
-		case l.data != nil:
-			err = l.data.checkpointRecovery()
+		case l.home() != nil:
+			err = l.home().checkpointRecovery()
 		case l.opts.OwnCheckpoints:
 			err = l.saveOwnPoint(true)
 		}
 	}
 	if err == nil && l.savedStart.Load() > offset {
 		switch {
-		case l.data != nil:
-			err = l.data.checkpointStarts()
+		case l.home() != nil:
+			err = l.home().checkpointStarts()
 		case l.opts.OwnCheckpoints:
 			err = l.saveOwnStart(true)
 		}
 	}
-	if err == nil && l.data != nil && l.savedMark.Load() > offset {
-		err = l.data.checkpointHighWatermarks(true)
+	if err == nil && l.home() != nil && l.savedMark.Load() > offset {
+		err = l.home().checkpointHighWatermarks(true)
 	}
 	return err
 }

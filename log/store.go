@@ -94,6 +94,7 @@ type Store struct {
 		logs   map[kafka.TopicPartition]*Log
 		sorted []*Log                             // what Logs returned, nil since logs changed
 		broken map[kafka.TopicPartition]brokenLog // found at start but could not be opened
+		moving                                    // see move.go
 		closed bool
 	}
 }
@@ -212,6 +213,7 @@ func (s *Store) Create(tp kafka.TopicPartition, id kafka.TopicID, c Config) (*Lo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.putLocked(tp, l)
+	delete(s.mu.wanted, tp)
 	return l, nil
 }
 
@@ -225,15 +227,18 @@ func (s *Store) findOrPlace(tp kafka.TopicPartition) (*dataDir, *Log, error) {
 	if b, ok := s.mu.broken[tp]; ok {
 		return nil, nil, b.err
 	}
+	if rivals := s.mu.rivals[tp]; len(rivals) > 0 {
+		return nil, nil, kafka.Errorf(kafka.KafkaStorageError, "Duplicate log directories found: %s, %s", rivals[0].path, rivals[1].path)
+	}
 	if s.mu.closed {
 		return nil, nil, ErrClosed{TP: tp}
 	}
-	dir, err := s.chooseDirLocked()
+	dir, err := s.chooseDirLocked(tp)
 	return dir, nil, err
 }
 
-// chooseDirLocked picks the directory with the fewest logs, the first of several.
-func (s *Store) chooseDirLocked() (*dataDir, error) {
+// chooseDirLocked picks the directory that was asked for, else the one with the fewest logs, the first of several.
+func (s *Store) chooseDirLocked(tp kafka.TopicPartition) (*dataDir, error) {
 	counts := map[*dataDir]int{}
 	for _, l := range s.mu.logs {
 		counts[l.home()]++
@@ -246,6 +251,9 @@ func (s *Store) chooseDirLocked() (*dataDir, error) {
 		if d.holdsPartitions && (best == nil || counts[d] < counts[best]) {
 			best = d
 		}
+	}
+	if wanted := s.mu.wanted[tp]; wanted != nil {
+		return wanted, nil
 	}
 	return best, nil
 }
@@ -278,7 +286,7 @@ func (s *Store) failDir(d *dataDir, err error) {
 		return
 	}
 	s.logger.Error("data directory goes offline, and its partitions with it", "dir", d.path, "err", err)
-	for _, l := range s.Logs() {
+	for _, l := range s.all() {
 		if l.home() == d {
 			l.reported.Store(true)
 			_ = l.fail(fmt.Errorf("data directory %s failed: %w", d.path, err)) // nobody waits for an answer here

@@ -45,7 +45,7 @@ func (s *Store) flush(logs []*Log) {
 	for _, d := range s.dirs {
 		var group []*Log
 		for _, l := range logs {
-			if l.data == d && l.usable() == nil {
+			if l.home() == d && l.usable() == nil {
 				l.flushIndexes()
 				group = append(group, l)
 			}
@@ -65,12 +65,17 @@ func (s *Store) Delete(tp kafka.TopicPartition) error {
 	if err != nil || path == "" {
 		return err
 	}
+	s.removeLater(path, delay)
+	return nil
+}
+
+// removeLater has a directory removed that was renamed.
+func (s *Store) removeLater(path string, delay time.Duration) {
 	select {
 	case s.events <- Event{Deleted: path, Delay: delay}:
 	default:
 		s.logger.Info("deleted log is removed at the next start", "dir", path)
 	}
-	return nil
 }
 
 // MarkStray puts the log of a partition aside that the cluster's metadata does not know (any more). Nothing is ever removed
@@ -88,14 +93,18 @@ func (s *Store) setApart(tp kafka.TopicPartition, suffix string) (path string, d
 	s.creating.Lock()
 	defer s.creating.Unlock()
 	s.mu.Lock()
-	l, broken := s.mu.logs[tp], s.mu.broken[tp]
+	l, broken, rivals := s.mu.logs[tp], s.mu.broken[tp], s.mu.rivals[tp]
 	s.putLocked(tp, nil)
 	delete(s.mu.broken, tp)
+	delete(s.mu.rivals, tp)
 	s.mu.Unlock()
+	if err := errors.Join(s.endMove(tp, suffix), s.setRivalsAside(tp, rivals, suffix)); err != nil {
+		s.logger.Error("copy of a log could not be put aside with it", "partition", tp, "err", err)
+	}
 	d, from, delay := broken.dir, broken.path, s.opts.DefaultConfig.fileDeleteDelay()
 	if l != nil {
 		l.retire()
-		d, from, delay = l.data, l.dir, l.Config().fileDeleteDelay()
+		d, from, delay = l.home(), l.Dir(), l.Config().fileDeleteDelay()
 	}
 	if d == nil {
 		return "", 0, nil

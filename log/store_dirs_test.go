@@ -51,11 +51,6 @@ func TestRefusedDirectories(t *testing.T) {
 			must(t, fsys.MkdirAll("/data/a/__cluster_metadata-0", 0o755))
 			must(t, vfs.WriteFileAtomic(fsys, "/data/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint", nil, 0o644, true))
 		}, nil, "holds the metadata log of an Apache Kafka cluster", kafka.KafkaStorageError},
-		{"a partition in two directories", func(t *testing.T, fsys vfs.FS) {
-			must(t, openStore(t, fsys).Close())
-			must(t, fsys.MkdirAll("/data/a/orders-0", 0o755))
-			must(t, fsys.MkdirAll("/data/b/orders-0", 0o755))
-		}, nil, "Duplicate log directories found: /data/b/orders-0, /data/a/orders-0", kafka.KafkaStorageError},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fsys := vfs.NewMem()

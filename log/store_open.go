@@ -63,6 +63,7 @@ func newStore(o StoreOptions) *Store {
 	s.producerExpirationMs.Store(cmp.Or(o.ProducerExpirationMs, defaultProducerExpirationMs))
 	s.mu.logs = map[kafka.TopicPartition]*Log{}
 	s.mu.broken = map[kafka.TopicPartition]brokenLog{}
+	s.mu.moving = newMoving()
 	for _, path := range o.Dirs {
 		s.addDir(path).holdsPartitions = true
 	}
@@ -111,10 +112,7 @@ func (s *Store) open() error {
 		}
 		found = append(found, logs...)
 	}
-	if err := refuseDuplicates(found); err != nil {
-		return err
-	}
-	s.openLogs(found)
+	s.openLogs(s.sortOut(found))
 	return nil
 }
 
@@ -270,6 +268,9 @@ type foundLog struct {
 	dir  *dataDir
 	path string
 	tp   kafka.TopicPartition
+
+	future bool // a copy on its way
+	rival  bool // there are others
 }
 
 // brokenLog is one that could not be opened.
@@ -305,8 +306,12 @@ func (d *dataDir) begin() (logs []foundLog, err error) {
 				return nil, err
 			}
 		case ok:
-			logs = append(logs, foundLog{d, d.pathOf(name), tp})
+			logs = append(logs, foundLog{dir: d, path: d.pathOf(name), tp: tp})
 		default:
+			if tp, ok := parseFutureDir(name); ok {
+				logs = append(logs, foundLog{dir: d, path: d.pathOf(name), tp: tp, future: true})
+				continue
+			}
 			d.store.logger.Warn("directory is no partition's and is left alone", "dir", d.pathOf(name))
 		}
 	}
@@ -325,18 +330,6 @@ func parsePartitionDir(name string) (kafka.TopicPartition, bool) {
 		return kafka.TopicPartition{}, false
 	}
 	return kafka.TopicPartition{Topic: name[:i], Partition: int32(n)}, true
-}
-
-// refuseDuplicates: a partition in two directories is two truths, between which only an operator can choose.
-func refuseDuplicates(found []foundLog) error {
-	paths := map[kafka.TopicPartition]string{}
-	for _, f := range found {
-		if other, twice := paths[f.tp]; twice {
-			return kafka.Errorf(kafka.KafkaStorageError, "Duplicate log directories found: %s, %s", f.path, other)
-		}
-		paths[f.tp] = f.path
-	}
-	return nil
 }
 
 // openLogs opens the logs, several at a time.
@@ -368,16 +361,13 @@ func (s *Store) openLog(f foundLog) {
 	o.HighWatermark = f.dir.kept.highWatermarks[f.tp]
 	f.dir.writing.Unlock()
 	o.CleanShutdown = f.dir.clean
+	if f.future {
+		o.Failed = s.copyFailed
+	}
 	l, err := Open(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
-		// The log alone: other partitions in the directory may be whole.
-		s.logger.Error("log cannot be opened and is offline", "dir", f.path, "err", err)
-		s.mu.broken[f.tp] = brokenLog{f, err}
-		return
-	}
-	s.putLocked(f.tp, l)
+	s.keepLocked(f, l, err)
 }
 
 // release gives the directories back.
@@ -409,13 +399,13 @@ func (s *Store) CleanShutdown() (epoch kafka.BrokerEpoch, clean bool) {
 
 // Lossy reports whether, when the store was opened, any log had lost something that had been made durable.
 func (s *Store) Lossy() bool {
-	return slices.ContainsFunc(s.Logs(), (*Log).Lossy) || len(s.Broken()) > 0
+	return slices.ContainsFunc(s.all(), (*Log).Lossy) || len(s.Broken()) > 0 || s.orphans()
 }
 
 // deletedName is the name that a partition's directory has until it is removed. Kafka shortens the topic so that the name
 // fits into 255 bytes.
 func deletedName(tp kafka.TopicPartition, suffix string) string {
-	const longest = 255
-	tail := fmt.Sprintf("-%d.%x%s", tp.Partition, kafka.NewUUID(), suffix)
-	return tp.Topic[:min(len(tp.Topic), longest-len(tail))] + tail
+	id := kafka.NewUUID()
+	tail := fmt.Sprintf("-%d.%x%s", tp.Partition, id[:], suffix)
+	return tp.Topic[:min(len(tp.Topic), longestName-len(tail))] + tail
 }

@@ -54,7 +54,7 @@ func (l *Log) completeSwaps(entries []os.DirEntry) (bool, error) {
 	if len(swaps) == 0 {
 		return false, nil
 	}
-	return true, l.fs.SyncDir(l.dir)
+	return true, l.fs.SyncDir(l.Dir())
 }
 
 // cutSegmentSuffix takes a name like 00000000000000000000.log.swap apart.

@@ -73,7 +73,7 @@ func (t *Tasks) Step(now time.Time, e Event) (next time.Time) {
 		t.nextRetention = now.Add(t.store.opts.RetentionCheckInterval)
 	}
 	if !now.Before(t.nextExpiration) {
-		for _, l := range t.store.Logs() {
+		for _, l := range t.store.all() {
 			l.expireProducers(now)
 		}
 		t.nextExpiration = now.Add(producerExpirationInterval)
@@ -105,7 +105,7 @@ func (t *Tasks) flush(now time.Time) (next time.Time) {
 		return now.Add(shortest)
 	}
 	var due []*Log
-	for _, l := range t.store.Logs() {
+	for _, l := range t.store.all() {
 		wait := min(t.store.opts.FlushInterval, max(l.Config().flushInterval(), shortestFlushInterval))
 		shortest = min(shortest, wait)
 		// Half of it: a sync that ended a moment after its tick must not make the next tick pass the log over.
@@ -121,6 +121,9 @@ func (t *Tasks) flush(now time.Time) (next time.Time) {
 func (t *Tasks) retain(now time.Time) {
 	for _, l := range t.store.Logs() {
 		n, err := l.DeleteOldSegments(now)
+		if f := t.store.Future(l.tp); f != nil {
+			_, _ = f.deleteBelowStart(now) // it goes by the log that it is a copy of; whoever copies meets the error
+		}
 		switch {
 		case err != nil && l.Offline() == nil && !l.closed.Load():
 			t.store.logger.Warn("old segments cannot be deleted", "partition", l.tp, "err", err)

@@ -58,7 +58,7 @@ func (l *Log) truncating(offset int64, truncate func(end int64) (cut bool, err e
 	l.mu.truncatingTo = math.MaxInt64
 	l.mu.Unlock()
 	if cut && err == nil && !l.opts.noSync {
-		err = l.failing(errors.Join(l.syncSegment(active, true), l.fs.SyncDir(l.dir)))
+		err = l.failing(errors.Join(l.syncSegment(active, true), l.fs.SyncDir(l.Dir())))
 		if err == nil {
 			err = l.Sync()
 		}
@@ -110,6 +110,7 @@ func (l *Log) cutLocked(set *segmentSet, offset int64) error {
 	keep := set.floor(offset)
 	// Readers stop at the new end before anything is taken away.
 	l.lowerEndLocked(offset)
+	l.mu.cutTo = min(l.mu.cutTo, offset)
 	kept := &segmentSet{all: set.all[: keep+1 : keep+1]}
 	active := kept.active()
 	at, err := active.find(offset)
@@ -137,6 +138,7 @@ func (l *Log) cutLocked(set *segmentSet, offset int64) error {
 func (l *Log) truncateFullyLocked(offset int64) error {
 	set := l.segments.Load()
 	l.lowerEndLocked(offset)
+	l.mu.cutTo = cutAll
 	for i := len(set.all) - 1; i >= 0; i-- {
 		if err := l.removeSegment(set.all[i]); err != nil {
 			return err
@@ -167,9 +169,9 @@ func (l *Log) lowerEndLocked(offset int64) {
 	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), offset))
 	l.startOffset.Store(min(l.startOffset.Load(), offset))
 	l.endOffset.Store(min(l.endOffset.Load(), offset))
-	if l.data != nil {
-		l.data.marksChanged.Store(true)
-		l.data.startsChanged.Store(true)
+	if d := l.home(); d != nil {
+		d.marksChanged.Store(true)
+		d.startsChanged.Store(true)
 	}
 }
 

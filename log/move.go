@@ -1,0 +1,514 @@
+package log
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"weir/internal/kafka"
+)
+
+// moving is what a Store knows of logs on their way between directories. Guarded by its lock.
+type moving struct {
+	futures map[kafka.TopicPartition]*Log     // copies that are being made, or that a process before began
+	rivals  map[kafka.TopicPartition][]rival  // found at start in several directories; see Settle
+	wanted  map[kafka.TopicPartition]*dataDir // where replicas shall be that are not here yet
+}
+
+func newMoving() moving {
+	return moving{map[kafka.TopicPartition]*Log{}, map[kafka.TopicPartition][]rival{}, map[kafka.TopicPartition]*dataDir{}}
+}
+
+// rival is one of several logs of a partition.
+type rival struct {
+	foundLog
+	log *Log
+	err error // why it could not be opened
+}
+
+// maxWanted bounds what clients can have remembered of partitions that may never come.
+const maxWanted = 10_000
+
+// all returns the logs of Logs, and those that only the Store knows.
+func (s *Store) all() []*Log {
+	logs := s.Logs()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if len(s.mu.futures)+len(s.mu.rivals) == 0 {
+		return logs
+	}
+	logs = slices.Clip(logs)
+	for _, f := range s.mu.futures {
+		logs = append(logs, f)
+	}
+	for _, rivals := range s.mu.rivals {
+		for _, r := range rivals {
+			if r.log != nil {
+				logs = append(logs, r.log)
+			}
+		}
+	}
+	return logs
+}
+
+// Future returns the copy of a partition's log that is being made in another directory, nil if there is none.
+func (s *Store) Future(tp kafka.TopicPartition) *Log {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.futures[tp]
+}
+
+// CheckMove says why a replica cannot be put into a data directory: INVALID_TOPIC_EXCEPTION where the name of the copy would be
+// too long for a file system, LOG_DIR_NOT_FOUND, or KAFKA_STORAGE_ERROR where it is offline.
+func (s *Store) CheckMove(tp kafka.TopicPartition, path string) error {
+	if len(futureName(tp)) > longestName {
+		return kafka.Errorf(kafka.InvalidTopic, "The topic name is too long.")
+	}
+	d := s.partitionDir(path)
+	if d == nil {
+		return kafka.Errorf(kafka.LogDirNotFound, "Log dir '%s' is not found in the config.", path)
+	}
+	if d.failure() != nil {
+		return kafka.Errorf(kafka.KafkaStorageError, "Log directory %s is offline", path)
+	}
+	return nil
+}
+
+// partitionDir finds one of log.dirs.
+func (s *Store) partitionDir(path string) *dataDir {
+	path = filepath.Clean(path)
+	for _, d := range s.dirs {
+		if d.path == path && d.holdsPartitions {
+			return d
+		}
+	}
+	return nil
+}
+
+// Want has the log of a partition that is not here be made in a data directory, should it ever be made. It is forgotten with the
+// process, as in Kafka.
+func (s *Store) Want(tp kafka.TopicPartition, path string) {
+	d := s.partitionDir(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d != nil && s.mu.logs[tp] == nil && len(s.mu.wanted) < maxWanted {
+		s.mu.wanted[tp] = d
+	}
+}
+
+// BeginMove begins a copy of a log in another data directory, which Copy fills. One that was begun in the same directory goes on,
+// one in another ends. Where the log is there already, that is all.
+//
+// Errors: those of CheckMove; KAFKA_STORAGE_ERROR, too, while any directory is offline.
+func (s *Store) BeginMove(tp kafka.TopicPartition, path string) error {
+	if err := s.CheckMove(tp, path); err != nil {
+		return err
+	}
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	l, f, d := s.Log(tp), s.Future(tp), s.partitionDir(path)
+	if l == nil {
+		return ErrClosed{TP: tp}
+	}
+	if f != nil && f.home() == d {
+		return nil
+	}
+	if err := s.endMove(tp, deleteSuffix); err != nil || l.home() == d {
+		return err
+	}
+	for _, other := range s.dirs {
+		if other.failure() != nil {
+			return kafka.Errorf(kafka.KafkaStorageError, "Can not create log for %v because log directories %s are offline", tp, other.path)
+		}
+	}
+	if err := d.prepare(tp); err != nil {
+		s.failDir(d, err)
+		return ErrStorage{TP: tp, Err: err}
+	}
+	_ = l.takeCut() // what is cut off from here on is cut off the copy, too
+	o := s.logOptions(d, d.pathOf(futureName(tp)), tp, l.TopicID(), l.Config())
+	o.Failed, o.StartOffset = s.copyFailed, l.StartOffset()
+	f, err := Open(o)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.futures[tp] = f
+	return nil
+}
+
+// ResumeMove has a copy go on that a process before began. It reports whether there is one.
+func (s *Store) ResumeMove(tp kafka.TopicPartition) (bool, error) {
+	l, f := s.Log(tp), s.Future(tp)
+	if l == nil || f == nil {
+		return false, nil
+	}
+	if l.TopicID() != f.TopicID() {
+		return false, s.setFutureAside(tp)
+	}
+	_ = l.takeCut()
+	return true, l.compareCopy(f)
+}
+
+// EndMove gives up the copy of a log, if there is one.
+func (s *Store) EndMove(tp kafka.TopicPartition) error {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	return s.endMove(tp, deleteSuffix)
+}
+
+// setFutureAside keeps a copy for the operator, who may have nothing else left.
+func (s *Store) setFutureAside(tp kafka.TopicPartition) error {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	return s.endMove(tp, straySuffix)
+}
+
+// endMove closes a copy and renames its directory. The caller holds creating.
+func (s *Store) endMove(tp kafka.TopicPartition, suffix string) error {
+	s.mu.Lock()
+	f := s.mu.futures[tp]
+	delete(s.mu.futures, tp)
+	s.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	f.retire()
+	d := f.home()
+	d.forget(tp)
+	path := d.pathOf(deletedName(tp, suffix))
+	err := s.fs.Rename(f.Dir(), path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err != nil && d.failure() != nil:
+		return nil // a directory that failed is as it is
+	case err != nil:
+		s.failDir(d, err)
+		return ErrStorage{TP: tp, Err: err}
+	}
+	d.namesChanged.Store(true)
+	if suffix == deleteSuffix {
+		s.removeLater(path, 0) // nobody reads there
+	} else {
+		s.logger.Warn("copy of a log is put aside; nothing removes it", "partition", tp, "dir", path)
+	}
+	return nil
+}
+
+// Copy copies what a log has more than its copy, at most maxBytes, and at least one batch. caughtUp says that this was all.
+//
+// Errors: ErrClosed where the log or the copy is gone; those of the disks. If that of the copy is full, only the copy has failed.
+func (s *Store) Copy(tp kafka.TopicPartition, maxBytes int, buf *[]byte) (n int, caughtUp bool, err error) {
+	l, f := s.Log(tp), s.Future(tp)
+	if l == nil || f == nil {
+		return 0, false, ErrClosed{TP: tp}
+	}
+	f.SetConfig(l.Config())
+	if usage, err := s.fs.Usage(f.home().path); err == nil && usage.Usable < int64(maxBytes)+copyReserve {
+		return 0, false, fmt.Errorf("data directory %s has %d bytes left: %w", f.home().path, usage.Usable, syscall.ENOSPC)
+	}
+	n, err = l.copyTo(f, maxBytes, buf)
+	return n, err == nil && f.EndOffset() == l.EndOffset(), err
+}
+
+// copyFailed: a full disk is no reason to give up what lies on it; whoever copies gives up the copy.
+func (s *Store) copyFailed(f *Log, err error) {
+	if isFull(err) {
+		return
+	}
+	s.failDir(f.home(), err)
+}
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// Promote has a copy that has caught up take the place of its log; done says that it has. What the log was is removed after
+// file.delete.delay.ms. The log itself is still the same to everybody: see takePlaceOf.
+//
+// A crash finds the log in the old directory; then in both, which Settle decides by the metadata, where whoever moves has had the
+// new one noted before; then in the new one.
+func (s *Store) Promote(tp kafka.TopicPartition, buf *[]byte) (done bool, err error) {
+	l, f := s.Log(tp), s.Future(tp)
+	if l == nil || f == nil {
+		return false, ErrClosed{TP: tp}
+	}
+	if l.hold() > f.EndOffset() {
+		l.release()
+		return false, nil
+	}
+	defer l.release()
+	d, to := f.home(), f.home().pathOf(tp.String())
+	if err := f.Sync(); err != nil {
+		return false, err
+	}
+	if d.startsChanged.Load() { // what was deleted stays deleted
+		if err := d.checkpointStarts(); err != nil {
+			s.failDir(d, err)
+			return false, ErrStorage{TP: tp, Err: err}
+		}
+	}
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	if s.Log(tp) != l || s.Future(tp) != f {
+		return false, ErrClosed{TP: tp}
+	}
+	f.reported.Store(true) // not under the log lock: see below
+	old, err := l.takePlaceOf(f, to, buf)
+	if errors.Is(err, errNotYet) && f.usable() == nil {
+		f.reported.Store(false)
+		return false, nil
+	}
+	if err != nil {
+		if failure := f.Offline(); failure != nil {
+			s.copyFailed(f, failure)
+		}
+		if _, statErr := s.fs.Stat(to); !errors.Is(statErr, fs.ErrNotExist) {
+			s.failDir(d, err) // there are two logs now, and this one must not be taken for the right one
+		}
+		return false, err
+	}
+	s.mu.Lock()
+	delete(s.mu.futures, tp)
+	s.mu.Unlock()
+	s.leave(l, old)
+	return true, nil
+}
+
+// leave removes what a log left behind, once it is certain that the log is found where it is now.
+func (s *Store) leave(l *Log, old left) {
+	d := l.home()
+	if s.opts.FsyncPolicy != FsyncNever {
+		if err := s.fs.SyncDir(d.path); err != nil {
+			s.failDir(d, err)
+		}
+	}
+	if err := d.failure(); err != nil { // while the log was on its way
+		_ = l.fail(fmt.Errorf("data directory %s failed: %w", d.path, err))
+		return
+	}
+	for _, seg := range old.segments.all {
+		seg.retire()
+	}
+	old.data.forget(l.tp)
+	path := old.data.pathOf(deletedName(l.tp, deleteSuffix))
+	if err := s.fs.Rename(old.dir, path); err != nil {
+		if old.data.failure() == nil {
+			s.failDir(old.data, err)
+		}
+		return
+	}
+	old.data.namesChanged.Store(true)
+	s.removeLater(path, l.Config().fileDeleteDelay())
+}
+
+// takeCut returns how far a log was cut since that was asked for last.
+func (l *Log) takeCut() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cut := l.mu.cutTo
+	l.mu.cutTo = noCut
+	return cut
+}
+
+// longestName is how long a name may be in usual file systems, bytes.
+const longestName = 255
+
+// futureName is Kafka's name of a copy's directory; another one for each.
+func futureName(tp kafka.TopicPartition) string {
+	id := kafka.NewUUID()
+	return fmt.Sprintf("%v.%x%s", tp, id[:], futureSuffix)
+}
+
+// parseFutureDir takes a name like topic-0.0123456789abcdef0123456789abcdef-future apart.
+func parseFutureDir(name string) (kafka.TopicPartition, bool) {
+	name, ok := strings.CutSuffix(name, futureSuffix)
+	i := strings.LastIndexByte(name, '.')
+	if !ok || i < 0 {
+		return kafka.TopicPartition{}, false
+	}
+	return parsePartitionDir(name[:i])
+}
+
+// sortOut marks logs that were found in several directories. Of a copy that is there twice, or beside its own log, nobody knows
+// which one was meant: none goes on.
+func (s *Store) sortOut(found []foundLog) []foundLog {
+	logs, copies := map[kafka.TopicPartition][]int{}, map[kafka.TopicPartition][]int{}
+	for i, f := range found {
+		if f.future {
+			copies[f.tp] = append(copies[f.tp], i)
+		} else {
+			logs[f.tp] = append(logs[f.tp], i)
+		}
+	}
+	for _, at := range logs {
+		for _, i := range at {
+			found[i].rival = len(at) > 1
+		}
+	}
+	var kept []foundLog
+	for _, f := range found {
+		beside := slices.ContainsFunc(logs[f.tp], func(i int) bool { return found[i].dir == f.dir })
+		if f.future && (len(copies[f.tp]) > 1 || beside) {
+			s.setFoundAside(f, errors.New("it is there twice"))
+			continue
+		}
+		kept = append(kept, f)
+	}
+	return kept
+}
+
+// setFoundAside keeps a directory that is not opened, or could not be.
+func (s *Store) setFoundAside(f foundLog, why error) {
+	path := f.dir.pathOf(deletedName(f.tp, straySuffix))
+	s.logger.Warn("copy of a log cannot go on and is put aside; nothing removes it", "dir", f.path, "as", path, "why", why)
+	if err := s.fs.Rename(f.path, path); err != nil {
+		s.logger.Error("it could not be put aside", "dir", f.path, "err", err)
+		return
+	}
+	f.dir.namesChanged.Store(true)
+}
+
+// keepLocked takes note of a log that was found at start and was opened, or could not be.
+func (s *Store) keepLocked(f foundLog, l *Log, err error) {
+	switch {
+	case f.rival:
+		s.mu.rivals[f.tp] = append(s.mu.rivals[f.tp], rival{f, l, err})
+	case f.future && err != nil:
+		s.setFoundAside(f, err)
+	case f.future:
+		s.mu.futures[f.tp] = l
+	case err != nil:
+		// The log alone: other partitions in the directory may be whole.
+		s.logger.Error("log cannot be opened and is offline", "dir", f.path, "err", err)
+		s.mu.broken[f.tp] = brokenLog{f, err}
+	default:
+		s.putLocked(f.tp, l)
+	}
+}
+
+// orphans reports whether there are copies whose logs are gone.
+func (s *Store) orphans() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for tp := range s.mu.futures {
+		_, broken := s.mu.broken[tp]
+		if s.mu.logs[tp] == nil && !broken && len(s.mu.rivals[tp]) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Unsettled returns the partitions that Settle has something to decide for.
+func (s *Store) Unsettled() []kafka.TopicPartition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var tps []kafka.TopicPartition
+	for tp := range s.mu.rivals {
+		tps = append(tps, tp)
+	}
+	for tp := range s.mu.futures {
+		if s.mu.logs[tp] == nil && s.mu.rivals[tp] == nil {
+			tps = append(tps, tp)
+		}
+	}
+	slices.SortFunc(tps, func(a, b kafka.TopicPartition) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return tps
+}
+
+// Settle decides what a crash left undecided, by the directory that the metadata says the replica is in. Of two logs, which are there
+// if the process ended while a copy took its log's place, that directory's is the right one, and the other is put aside. A copy
+// whose log is gone, with the disk that it was on, takes its place if the metadata says so already; else it is put aside, too.
+//
+// Errors: KAFKA_STORAGE_ERROR where the metadata names none of them.
+func (s *Store) Settle(tp kafka.TopicPartition, dir kafka.DirectoryID) error {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	s.mu.RLock()
+	rivals, f := s.mu.rivals[tp], s.mu.futures[tp]
+	_, broken := s.mu.broken[tp]
+	orphan := f != nil && s.mu.logs[tp] == nil && !broken && len(rivals) == 0
+	s.mu.RUnlock()
+	switch {
+	case len(rivals) > 0:
+		return s.settleRivals(tp, rivals, dir)
+	case orphan && !slices.ContainsFunc(s.dirs, func(d *dataDir) bool { return d.failure() != nil }):
+		if f.home().id != dir {
+			return s.endMove(tp, straySuffix)
+		}
+		return s.adoptOrphan(tp, f)
+	}
+	return nil // where a directory is offline it has the log
+}
+
+func (s *Store) settleRivals(tp kafka.TopicPartition, rivals []rival, dir kafka.DirectoryID) error {
+	i := slices.IndexFunc(rivals, func(r rival) bool { return r.dir.id == dir })
+	if i < 0 {
+		return kafka.Errorf(kafka.KafkaStorageError, "Duplicate log directories found: %s, %s", rivals[0].path, rivals[1].path)
+	}
+	if err := rivals[i].err; err != nil {
+		return err // then both stay where they are
+	}
+	s.mu.Lock()
+	delete(s.mu.rivals, tp)
+	s.putLocked(tp, rivals[i].log)
+	s.mu.Unlock()
+	s.logger.Warn("partition was found in several directories; the metadata says which one it is", "partition", tp, "dir", rivals[i].path)
+	return s.setRivalsAside(tp, slices.Delete(slices.Clone(rivals), i, i+1), straySuffix)
+}
+
+// setRivalsAside closes and renames logs.
+func (s *Store) setRivalsAside(tp kafka.TopicPartition, rivals []rival, suffix string) error {
+	var errs error
+	for _, r := range rivals {
+		if r.log != nil {
+			r.log.retire()
+		}
+		r.dir.forget(tp)
+		path := r.dir.pathOf(deletedName(tp, suffix))
+		if err := s.fs.Rename(r.path, path); err != nil {
+			errs = errors.Join(errs, ErrStorage{TP: tp, Err: err})
+			continue
+		}
+		r.dir.namesChanged.Store(true)
+		if suffix == deleteSuffix {
+			s.removeLater(path, s.opts.DefaultConfig.fileDeleteDelay())
+		} else {
+			s.logger.Warn("log is put aside; nothing removes it", "partition", tp, "dir", path)
+		}
+	}
+	return errs
+}
+
+// adoptOrphan makes a copy the log.
+func (s *Store) adoptOrphan(tp kafka.TopicPartition, f *Log) error {
+	d := f.home()
+	err := f.complete()
+	if err == nil {
+		err = f.Sync()
+	}
+	f.retire()
+	s.mu.Lock()
+	delete(s.mu.futures, tp)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	l, err := f.reopenAt(d.pathOf(tp.String()), f.Config())
+	if err != nil {
+		return ErrStorage{TP: tp, Err: err}
+	}
+	l.opts.Failed = s.logFailed
+	d.namesChanged.Store(true)
+	s.logger.Warn("log is gone, and a copy that was made of it takes its place", "partition", tp, "dir", l.Dir(), "end", l.EndOffset())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.putLocked(tp, l)
+	return nil
+}
