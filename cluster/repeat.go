@@ -10,7 +10,7 @@ import (
 
 // A command whose answer is lost is submitted again, until its submitter has waited for long enough, as Kafka does with what
 // brokers forward. Most commands may come true twice as well as once: they name epochs, or say how something shall be and
-// not what shall change. A repeated AllocateProducerIDs wastes a block. Three would answer a client that what it wanted
+// not what shall change. A repeated AllocateProducerIDs wastes a block. Some would answer a client that what it wanted
 // failed, since it is so already, or do it to another topic of the same name; that is what this file is about.
 
 // repeat returns the command to submit when an earlier try may have come true. before is the image at the first one. Topics
@@ -71,6 +71,8 @@ func settle(tries []controller.Command, reply controller.Reply, before, now *met
 		return settleDeleted(cmd.(controller.DeleteTopics), r, before)
 	case controller.CreatePartitionsReply:
 		return settleAdded(cmd.(controller.CreatePartitions), r, before, now)
+	case controller.AlterReassignmentsReply:
+		return settleCancelled(r, before, now)
 	}
 	return reply
 }
@@ -118,4 +120,29 @@ func settleAdded(c controller.CreatePartitions, reply controller.CreatePartition
 		}
 	}
 	return controller.CreatePartitionsReply{Topics: rows}
+}
+
+// settleCancelled finds the reassignments that were under way, and whose partitions have the replicas again that they had before.
+func settleCancelled(reply controller.AlterReassignmentsReply, before, now *metadata.Image) controller.Reply {
+	rows := slices.Clone(reply.Partitions)
+	for i, row := range rows {
+		old, was := before.Topics.ByName(row.Topic)
+		t, is := now.Topics.ByName(row.Topic)
+		if row.Code != kafka.NoReassignmentInProgress || !was || !is || old.ID != t.ID {
+			continue
+		}
+		if p, q := old.Partition(row.Partition), t.Partition(row.Partition); p != nil && q != nil && cancelled(p, q) {
+			rows[i].Result = controller.Result{}
+		}
+	}
+	return controller.AlterReassignmentsReply{Partitions: rows}
+}
+
+// cancelled reports whether the reassignment of p ended in q without what it was to add.
+func cancelled(p, q *metadata.PartitionRegistration) bool {
+	moving := func(r *metadata.PartitionRegistration) bool { return len(r.Adding)+len(r.Removing) > 0 }
+	if !moving(p) || moving(q) || len(q.Replicas) != len(p.Replicas)-len(p.Adding) {
+		return false
+	}
+	return !slices.ContainsFunc(q.Replicas, func(id kafka.BrokerID) bool { return !p.HasReplica(id) || slices.Contains(p.Adding, id) })
 }

@@ -127,3 +127,42 @@ func TestALateRefusalOfAnISRIsNoAnswer(t *testing.T) {
 		t.Error(got[0].err)
 	}
 }
+
+// A cancellation that finds nothing to cancel has done it before, where the partition has the replicas again that it had before it
+// was moved.
+func TestRepeatedCancellations(t *testing.T) {
+	ids := func(ids ...kafka.BrokerID) []kafka.BrokerID { return ids }
+	moving := metadata.PartitionRegistration{Replicas: ids(3, 1, 2), Adding: ids(3), Removing: ids(2), Leader: 1}
+	still := metadata.PartitionRegistration{Replicas: ids(1, 2), Leader: 1}
+	image := func(id byte, p metadata.PartitionRegistration) *metadata.Image {
+		img, _, err := metadata.Empty().With([]metadata.Record{
+			metadata.TopicRecord{ID: kafka.UUID{id}, Name: "t"}, metadata.PartitionRecord{TopicID: kafka.UUID{id}, PartitionRegistration: p},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return img
+	}
+	none := controller.Result{Code: kafka.NoReassignmentInProgress}
+	for name, c := range map[string]struct {
+		before, now *metadata.Image
+		result      controller.Result
+		want        kafka.Code
+	}{
+		"cancelled":                  {image(1, moving), image(1, still), none, kafka.None},
+		"cancelled, and led by 2":    {image(1, moving), image(1, metadata.PartitionRegistration{Replicas: ids(2, 1), Leader: 2}), none, kafka.None},
+		"complete":                   {image(1, moving), image(1, metadata.PartitionRegistration{Replicas: ids(3, 1), Leader: 1}), none, none.Code},
+		"complete, and moved on":     {image(1, moving), image(1, metadata.PartitionRegistration{Replicas: ids(1, 4), Leader: 1}), none, none.Code},
+		"nothing was moved":          {image(1, still), image(1, still), none, none.Code},
+		"moved again":                {image(1, moving), image(1, moving), none, none.Code},
+		"another topic of that name": {image(1, moving), image(2, still), none, none.Code},
+		"no topic":                   {image(1, moving), metadata.Empty(), none, none.Code},
+		"refused for another reason": {image(1, moving), image(1, still), controller.Result{Code: kafka.PolicyViolation}, kafka.PolicyViolation},
+	} {
+		reply := controller.AlterReassignmentsReply{Partitions: []controller.ReassignedPartition{{Topic: "t", Result: c.result}}}
+		got := settle([]controller.Command{controller.AlterReassignments{}}, reply, c.before, c.now).(controller.AlterReassignmentsReply)
+		if code := got.Partitions[0].Code; code != c.want || reply.Partitions[0].Code != c.result.Code {
+			t.Errorf("%s: %v", name, code)
+		}
+	}
+}

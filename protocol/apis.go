@@ -76,13 +76,16 @@ var apis = table([]API{
 	{Key: 42, Name: "DeleteGroups", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DeleteGroupsRequest]},
 	{Key: 43, Name: "ElectLeaders", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ElectLeadersRequest]},
 	{Key: 44, Name: "IncrementalAlterConfigs", Min: 0, Max: 1, MaxBytes: maxLargeBytes, newRequest: request[kmsg.IncrementalAlterConfigsRequest]},
+	{Key: 45, Name: "AlterPartitionReassignments", Min: 0, Max: 1, MaxBytes: maxSmallBytes, newRequest: request[kmsg.AlterPartitionAssignmentsRequest]},
 	{Key: 46, Name: "ListPartitionReassignments", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListPartitionReassignmentsRequest]},
 	{Key: 47, Name: "OffsetDelete", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.OffsetDeleteRequest]},
 	{Key: 55, Name: "DescribeQuorum", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeQuorumRequest]},
 	{Key: 60, Name: "DescribeCluster", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeClusterRequest]},
 	{Key: 61, Name: "DescribeProducers", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeProducersRequest]},
+	{Key: 64, Name: "UnregisterBroker", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.UnregisterBrokerRequest]},
 	{Key: 74, Name: "ListConfigResources", Min: 0, Max: 1, MaxBytes: maxSmallBytes, newRequest: request[kmsg.ListConfigResourcesRequest]},
 	{Key: 75, Name: "DescribeTopicPartitions", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeTopicPartitionsRequest]},
+	{Key: 81, Name: "RemoveRaftVoter", Min: 0, Max: 0, MaxBytes: maxSmallBytes, newRequest: request[kmsg.RemoveRaftVoterRequest]},
 	peerAPI,
 })
 

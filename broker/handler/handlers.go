@@ -101,13 +101,16 @@ var table = map[int16]handlerFunc{
 	42: on((*Handlers).deleteGroups),
 	43: on((*Handlers).electLeaders),
 	44: on((*Handlers).incrementalAlterConfigs),
+	45: on((*Handlers).alterPartitionReassignments),
 	46: on((*Handlers).listPartitionReassignments),
 	47: on((*Handlers).offsetDelete),
 	55: on((*Handlers).describeQuorum),
 	60: on((*Handlers).describeCluster),
 	61: on((*Handlers).describeProducers),
+	64: on((*Handlers).unregisterBroker),
 	74: on((*Handlers).listConfigResources),
 	75: on((*Handlers).describeTopicPartitions),
+	81: on((*Handlers).removeRaftVoter),
 }
 
 // submit runs a controller command within the request's own timeout (milliseconds), or until the client is gone. The
