@@ -26,6 +26,8 @@ type active struct {
 	flight *flight   // what was proposed and is not applied yet
 	hold   time.Time // nothing is proposed before
 	duty   duty
+
+	autopilot autopilot
 }
 
 // flight is the entry that is under way.
@@ -79,14 +81,14 @@ func (c *control) begin() {
 		}
 		c.active.leases.Silent(m.Node, since)
 	}
-	c.active.duty = duty{changed: true, raise: true, looked: c.now}
+	c.active.duty, c.active.autopilot = duty{changed: true, raise: true, looked: c.now}, autopilot{}
 	if c.o.BalanceInterval > 0 {
 		c.active.duty.balance = c.now.Add(c.o.BalanceInterval)
 	}
 	if c.quorum.Image().Index > 0 {
 		return
 	}
-	initialize := &submission{cmd: controller.Initialize{ClusterID: c.o.ClusterID}, from: own, done: func(_ Answer, err error) {
+	initialize := &submission{cmd: controller.Initialize{ClusterID: c.o.ClusterID, GossipKey: c.o.newGossipKey()}, from: own, done: func(_ Answer, err error) {
 		if err != nil && !undecided(err) {
 			c.fatal = fmt.Errorf("initialize the cluster: %w", err)
 		}

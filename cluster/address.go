@@ -61,7 +61,7 @@ func (c *control) registerAddress() {
 		a.failures, a.due = 0, time.Time{}
 		return
 	}
-	if c.now.Before(a.due) {
+	if c.now.Before(a.due) || !member && c.leads() { // it was removed, and hands over first
 		return
 	}
 	if a.failures == 0 {
@@ -72,8 +72,18 @@ func (c *control) registerAddress() {
 		a.asked = false
 		a.due = c.now.Add(backoff(a.failures)) // also when it was taken: the image with it is still on its way
 		a.failures++
-		if err != nil && !undecided(err) && (kafka.CodeOf(err) == kafka.InconsistentClusterID || !member && c.now.Sub(a.began) >= c.o.RegistrationTimeout) {
+		if err != nil && !undecided(err) && c.hopeless(kafka.CodeOf(err), member) {
 			c.fatal = fmt.Errorf("become a member of the quorum as node %d: %w", c.o.Self, err)
 		}
 	}})
+}
+
+// hopeless reports whether a refusal is the last word. A voter that was removed must stay until the others can do without its
+// vote: they need it for that.
+func (c *control) hopeless(code kafka.Code, member bool) bool {
+	switch {
+	case code == kafka.InconsistentClusterID, code == kafka.InvalidRegistration && !c.quorum.IsVoter():
+		return true
+	}
+	return !member && c.now.Sub(c.address.began) >= c.o.RegistrationTimeout
 }

@@ -230,10 +230,10 @@ func (c *control) alone() bool {
 	return self || img.Brokers.Len() == 0
 }
 
-// step steps the quorum and takes what came of it.
-func (c *control) step(e quorum.Event) {
+// step steps the quorum and takes what came of it. taken says that Raft did what it was asked to.
+func (c *control) step(e quorum.Event) (taken bool) {
 	if c.fatal != nil {
-		return
+		return false
 	}
 	out, err := c.quorum.Step(c.now, e)
 	c.status.Store(c.quorum.Status()) // before anybody hears of what was applied
@@ -242,12 +242,17 @@ func (c *control) step(e quorum.Event) {
 	}
 	if err != nil {
 		c.fatal = fmt.Errorf("metadata log: %w", err)
-		return
+		return false
 	}
-	c.follow(out.Dropped)
+	if out.MembersChanged {
+		c.active.autopilot.look = time.Time{}
+	}
+	_, proposed := e.(quorum.Propose)
+	c.follow(proposed && out.Dropped)
+	return !out.Dropped
 }
 
-// follow takes a change of who leads. dropped says that Raft did not take what was proposed just now.
+// follow takes a change of who leads. dropped says that Raft did not take the entry that was proposed just now.
 func (c *control) follow(dropped bool) {
 	was, lead := c.lead, c.quorum.Leadership()
 	c.lead = lead
@@ -287,6 +292,9 @@ func (c *control) applied(a quorum.Applied) {
 	if a.Delta != nil {
 		if a.Delta.Quorum {
 			c.setMembers()
+		}
+		if a.Delta.Quorum || len(a.Delta.Brokers) > 0 {
+			c.active.autopilot.look = time.Time{}
 		}
 		c.active.duty.brokersChanged(a.Delta.Brokers)
 		c.publish(p)

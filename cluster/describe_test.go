@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -31,11 +32,28 @@ func TestDescribeQuorumAnywhere(t *testing.T) {
 	for _, m := range w.all() {
 		r := w.submit(m, controller.DescribeQuorum{})
 		got, ok := r.reply.(controller.DescribeQuorumReply)
+		for _, q := range slices.Concat(got.Voters, got.Learners) {
+			if now := w.clock.Now(); now.Sub(time.UnixMilli(q.LastFetchMs)) > time.Second || now.Sub(time.UnixMilli(q.LastCaughtUpMs)) > time.Second {
+				t.Errorf("all is well, and node %d is said to be %+v at %d", q.Node, q, now.UnixMilli())
+			}
+		}
+		got, want := timeless(got), timeless(want)
 		if r.err != nil || !ok || got.Leader != want.Leader || got.LeaderEpoch != want.LeaderEpoch || !slices.Equal(got.Voters, want.Voters) || !slices.Equal(got.Learners, want.Learners) {
 			t.Errorf("node %d is told %+v, %v; want %+v", m.id, got, r.err, want)
 		}
 	}
-	if own := w.follower().node.DescribeQuorum(); own.Leader != active.id {
-		t.Errorf("a node that follows takes %d for the leader", own.Leader)
+	if own := w.follower().node.DescribeQuorum(); own.Leader != active.id || !reflect.DeepEqual(own.Voters, timeless(own).Voters) {
+		t.Errorf("a node that follows knows %+v", own)
 	}
+}
+
+// timeless leaves out when members answered.
+func timeless(r controller.DescribeQuorumReply) controller.DescribeQuorumReply {
+	r.Voters, r.Learners = slices.Clone(r.Voters), slices.Clone(r.Learners)
+	for _, replicas := range [][]controller.QuorumReplica{r.Voters, r.Learners} {
+		for i := range replicas {
+			replicas[i].LastFetchMs, replicas[i].LastCaughtUpMs = 0, 0
+		}
+	}
+	return r
 }

@@ -18,7 +18,6 @@ type duty struct {
 	balance   time.Time // give partitions back to their preferred leaders
 	balancing bool
 	raise     bool      // internal topics may get more replicas: a broker became active
-	learn     time.Time // Raft may be asked to take in members
 	looked    time.Time // when there was last a look at all this
 	alone     bool      // then
 }
@@ -76,7 +75,7 @@ func (c *control) duties() bool {
 		c.fence()
 		c.balance()
 		c.raiseInternalTopics()
-		c.addLearners()
+		c.manageMembers()
 	}
 	if len(c.active.queue) == 0 || c.active.flight != nil || c.now.Before(c.active.hold) {
 		return false

@@ -43,6 +43,10 @@ type Options struct {
 	DirFailureTimeout   time.Duration // log.dir.failure.timeout.ms; 30 s
 	BalanceInterval     time.Duration // leader.imbalance.check.interval.seconds; 0: auto.leader.rebalance.enable is false
 
+	MaxVoters         int           // weir.quorum.max.voters: more nodes do not vote by themselves; 5
+	StabilizationTime time.Duration // how long a learner must have kept up before it gets a vote; 10 s
+	DeadVoterAfter    time.Duration // how long a voter must have been silent before a learner takes its place; 10 min
+
 	// SelfFence has LeaseLost told when the broker can no longer be sure of its session (true), and when it is again (false).
 	SelfFence bool
 	LeaseLost func(lost bool) // called by the control loop; must not block
@@ -71,6 +75,9 @@ func (o *Options) fill() {
 	o.ElectionTimeout = cmp.Or(o.ElectionTimeout, time.Second)
 	o.RegistrationTimeout = cmp.Or(o.RegistrationTimeout, time.Minute)
 	o.DirFailureTimeout = cmp.Or(o.DirFailureTimeout, 30*time.Second)
+	o.MaxVoters = cmp.Or(o.MaxVoters, 5)
+	o.StabilizationTime = cmp.Or(o.StabilizationTime, 10*time.Second)
+	o.DeadVoterAfter = cmp.Or(o.DeadVoterAfter, 10*time.Minute)
 }
 
 // tryTimeout is when an unanswered try of a command counts as lost: of a session's heartbeats two may be.

@@ -343,7 +343,7 @@ func (p peersOf) deliver(to kafka.BrokerID, f func(*Node), lost func()) {
 func (p peersOf) Send(messages []*raftpb.Message) {
 	for _, msg := range messages {
 		for _, to := range p.m.w.all() {
-			if member(to.id).RaftID != msg.GetTo() {
+			if quorum.RaftID(to.o.DirectoryID) != msg.GetTo() {
 				continue
 			}
 			snapshot := msg.GetType() == raftpb.MsgSnap

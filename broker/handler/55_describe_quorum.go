@@ -14,8 +14,8 @@ import (
 // There is one log to ask for, __cluster_metadata-0, and whoever leads it answers, wherever the client asks. A request that names
 // anything else, or more, has UNKNOWN_TOPIC_OR_PARTITION at each of its partitions.
 //
-// Raft's own protocol does not say when a follower asked last or had all that there was: these times are unknown (-1) but
-// for the leader. A voter is said to be reached where this client would reach that broker.
+// Followers are sent what there is, and do not fetch: the time of the last fetch is that of the last answer to the leader, ten a
+// second while all is well. A voter is said to be reached where this client would reach that broker.
 
 func (h *Handlers) describeQuorum(r *Request, req *kmsg.DescribeQuorumRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
@@ -35,8 +35,7 @@ func (h *Handlers) describeQuorum(r *Request, req *kmsg.DescribeQuorumRequest) R
 	row := kmsg.NewDescribeQuorumResponseTopicPartition()
 	row.ErrorMessage = new("")
 	row.LeaderID, row.LeaderEpoch, row.HighWatermark = int32(quorum.Leader), int32(quorum.LeaderEpoch), quorum.HighWatermark
-	now := h.Clock.Now().UnixMilli()
-	row.CurrentVoters, row.Observers = quorumReplicas(quorum.Voters, quorum.Leader, now), quorumReplicas(quorum.Learners, quorum.Leader, now)
+	row.CurrentVoters, row.Observers = quorumReplicas(quorum.Voters), quorumReplicas(quorum.Learners)
 	resp.Nodes = quorumNodes(h.Image(), quorum.Voters, r.Conn.Listener)
 	resp.Topics = []kmsg.DescribeQuorumResponseTopic{{Topic: kafka.ClusterMetadataTopic, Partitions: []kmsg.DescribeQuorumResponseTopicPartition{row}}}
 	return Now(resp)
@@ -57,12 +56,15 @@ func unknownQuorum(t *kmsg.DescribeQuorumRequestTopic) kmsg.DescribeQuorumRespon
 	return out
 }
 
-func quorumReplicas(replicas []controller.QuorumReplica, leader kafka.BrokerID, nowMs int64) (rows []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
+func quorumReplicas(replicas []controller.QuorumReplica) (rows []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
 	for _, q := range replicas {
 		row := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 		row.ReplicaID, row.ReplicaDirectoryID, row.LogEndOffset = int32(q.Node), q.Directory, q.LogEndOffset
-		if q.Node == leader { // which has always just asked itself
-			row.LastFetchTimestamp, row.LastCaughtUpTimestamp = nowMs, nowMs
+		if q.LastFetchMs != 0 {
+			row.LastFetchTimestamp = q.LastFetchMs
+		}
+		if q.LastCaughtUpMs != 0 {
+			row.LastCaughtUpTimestamp = q.LastCaughtUpMs
 		}
 		rows = append(rows, row)
 	}

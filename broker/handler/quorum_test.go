@@ -27,10 +27,9 @@ func TestDescribeQuorum(t *testing.T) {
 	f.addBroker(2, metadata.Endpoint{Name: listener, Host: "two.test", Port: 9093})
 	f.addBroker(3, metadata.Endpoint{Name: "OTHER", Host: "three.test", Port: 9094})
 	f.quorum = controller.DescribeQuorumReply{Leader: 2, LeaderEpoch: 4, HighWatermark: 20,
-		Voters:   []controller.QuorumReplica{{Node: self, Directory: kafka.UUID{1}, LogEndOffset: 19}, {Node: 2, Directory: kafka.UUID{2}, LogEndOffset: 21}},
+		Voters:   []controller.QuorumReplica{{Node: self, Directory: kafka.UUID{1}, LogEndOffset: 19}, {Node: 2, Directory: kafka.UUID{2}, LogEndOffset: 21, LastFetchMs: 1002, LastCaughtUpMs: 1001}},
 		Learners: []controller.QuorumReplica{{Node: 3, Directory: kafka.UUID{3}, LogEndOffset: -1}}}
 	c := f.client()
-	now := f.clock.Now().UnixMilli()
 	for version := int16(0); version <= 2; version++ {
 		resp := c.call(version, quorumRequest(kafka.ClusterMetadataTopic, 0)).(*kmsg.DescribeQuorumResponse)
 		row := resp.Topics[0].Partitions[0]
@@ -41,7 +40,7 @@ func TestDescribeQuorum(t *testing.T) {
 			t.Fatalf("v%d: %+v", version, row)
 		}
 		follower, leader := row.CurrentVoters[0], row.CurrentVoters[1]
-		if version >= 1 && (leader.LastFetchTimestamp != now || leader.LastCaughtUpTimestamp != now || follower.LastFetchTimestamp != -1 || follower.LastCaughtUpTimestamp != -1) {
+		if version >= 1 && (leader.LastFetchTimestamp != 1002 || leader.LastCaughtUpTimestamp != 1001 || follower.LastFetchTimestamp != -1 || follower.LastCaughtUpTimestamp != -1) {
 			t.Errorf("v%d: times %+v, %+v", version, leader, follower)
 		}
 		if version < 2 {

@@ -210,6 +210,9 @@ type QuorumReplica struct {
 	Node         kafka.BrokerID
 	Directory    kafka.DirectoryID
 	LogEndOffset int64 // exclusive; -1 where it is unknown
+	// When it last answered the leader, and when it last had all that there was, in Unix time by the leader's clock; 0 where that
+	// is unknown.
+	LastFetchMs, LastCaughtUpMs int64
 }
 
 // CreateTopics creates topics. Results come in Kafka's order: that of the request, then names that it refuses outright.
