@@ -12,7 +12,8 @@
 // the last leader that is known, is to recover first. The leader epoch counts changes of the leader and replicas that are
 // taken away, the partition epoch every change. Who leaves an ISR below min.insync.replicas becomes an eligible leader replica
 // (KIP-966), unless what it has is doubtful. A broker id has one incarnation with a live session, and every request of a
-// broker names its incarnation by the epoch. A reassignment ends with the change of the ISR that makes it complete.
+// broker names its incarnation by the epoch. A reassignment ends with the change of the ISR that makes it complete. A node id is
+// given once, and a directory that was removed from the cluster is not let in again.
 //
 // Leases is the one piece of state here, which the caller owns: who was heard of when, and who is said to be gone.
 package controller

@@ -60,10 +60,8 @@ func (d *decision) joinNode(c JoinNode) (Reply, error) {
 
 // nodeOf finds the node that a directory is of.
 func (d *decision) nodeOf(dir kafka.DirectoryID) (kafka.BrokerID, bool) {
-	for m := range d.img.Quorum.All() {
-		if m.Directory == dir {
-			return m.Node, true
-		}
+	if m, known := d.memberOf(dir); known {
+		return m.Node, true
 	}
 	for b := range d.img.Brokers.All() {
 		if slices.Contains(b.Directories, dir) {
@@ -72,6 +70,16 @@ func (d *decision) nodeOf(dir kafka.DirectoryID) (kafka.BrokerID, bool) {
 	}
 	node, known := d.img.Nodes.ByDirectory(dir)
 	return node.ID, known
+}
+
+// memberOf finds the member of the quorum that a directory is of.
+func (d *decision) memberOf(dir kafka.DirectoryID) (metadata.QuorumMember, bool) {
+	for m := range d.img.Quorum.All() {
+		if m.Directory == dir {
+			return m, true
+		}
+	}
+	return metadata.QuorumMember{}, false
 }
 
 // unusedNode is the lowest id from 1 on that no node has, or ever had.

@@ -26,7 +26,9 @@ func TestDecisionsKeepInvariants(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "commands") {
 			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "seconds")) * time.Second)
 			w.step(t, drawCommand(t, w))
+			drawRumour(t, w)
 			w.checkExpiry(t)
+			w.checkRumours(t)
 		}
 	})
 }
@@ -41,6 +43,26 @@ func TestAnyCommandIsAnswered(t *testing.T) {
 		w.run("create a assign=0:1,2,3/1:2,3,1 | b assign=0:1")
 		for range rapid.IntRange(1, 10).Draw(t, "commands") {
 			w.step(t, drawNear(t, w))
+		}
+	})
+}
+
+// The same of nodes that come and go, with few ids and directories.
+func TestNodesComeAndGo(t *testing.T) {
+	lines := []string{
+		"member ID raft=N dir=N host=h", "member ID raft=N dir=N host=h", "member ID raft=5 dir=N", "join dir=N", "join ID dir=N",
+		"register ID incarnation=N dirs=N", "register ID incarnation=N dirs=N,5", "heartbeat ID", "fence", "unregister ID", "remove ID dir=N", "remove ID dir=N",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		w.run("broker 1")
+		w.run("create a assign=0:1")
+		for range rapid.IntRange(1, 30).Draw(t, "commands") {
+			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "seconds")) * time.Second)
+			line := rapid.SampledFrom(lines).Draw(t, "line")
+			id, dir := rapid.IntRange(1, 3).Draw(t, "node"), rapid.IntRange(1, 4).Draw(t, "directory")
+			verb, rest, _ := strings.Cut(strings.NewReplacer("ID", fmt.Sprint(id), "N", fmt.Sprint(dir)).Replace(line), " ")
+			w.step(t, w.command(verb, []string{rest}, false))
 		}
 	})
 }
@@ -71,6 +93,8 @@ func (w *world) step(t *rapid.T, cmd Command) {
 	}
 	checkPartitions(t, next)
 	checkChanges(t, cmd, delta)
+	checkNodes(t, next)
+	w.checkGivenID(t, cmd, reply)
 	w.img = next
 }
 
@@ -102,7 +126,7 @@ func drawCommand(t *rapid.T, w *world) Command {
 		"incremental 2:NAME 0:min.insync.replicas=N", "alter 2:NAME retention.ms=N", "incremental 4: 0:min.insync.replicas=N",
 		"producerids ID", "fence", "fence", "isr", "isr", "isr", "isr", "reassign", "reassign", "raise", "balance 1", "balance 10",
 		"elect 0 NAME-0 NAME-1", "elect 1 NAME-0", "elect 0 all", "elect 1 all", "assign ID | NAME-0 dir=ID2 | NAME-1 dir=IDN",
-		"member ID raft=N dir=N host=h", "initialize",
+		"member ID raft=N dir=N host=h", "member ID raft=ID1 dir=ID1 host=h", "initialize", "key k", "join dir=N", "unregister ID", "remove ID dir=ID1",
 	}).Draw(t, "line")
 	number := rapid.IntRange(1, 4).Draw(t, "number")
 	line = strings.NewReplacer("NAME", name, "ID", fmt.Sprint(id), "N", fmt.Sprint(number)).Replace(line)
@@ -238,7 +262,7 @@ func hopeless(p *metadata.PartitionRegistration) bool {
 // losesReplicas reports whether a command may say that nothing is left of a replica.
 func losesReplicas(cmd Command) bool {
 	switch cmd.(type) {
-	case AssignReplicasToDirs, RegisterBroker:
+	case AssignReplicasToDirs, RegisterBroker, RemoveMember:
 		return true
 	}
 	return false
@@ -270,4 +294,77 @@ func brokenRule(img *metadata.Image, topic string, p *metadata.PartitionRegistra
 		return "directories and replicas differ in number"
 	}
 	return ""
+}
+
+// drawRumour has gossip say something of a broker, of what it was or of what it is.
+func drawRumour(t *rapid.T, w *world) {
+	what := rapid.SampledFrom([]string{"", "", "gone=", "gone=", "alive=", "gone= of=2", "gone= of=3"}).Draw(t, "rumour")
+	if what != "" {
+		w.run(fmt.Sprintf("rumour %d %s", rapid.IntRange(1, 4).Draw(t, "of"), what))
+	}
+}
+
+// checkRumours checks that gossip shortens sessions, to two heartbeats at least, and lengthens none.
+func (w *world) checkRumours(t *rapid.T) {
+	without := w.leases
+	without.rumours = nil
+	for b := range w.img.Brokers.All() {
+		with, otherwise := w.leases.deadline(b), without.deadline(b)
+		contact, heard := w.leases.LastContact[b.ID]
+		if !heard {
+			contact = w.leases.Began
+		}
+		if with.After(otherwise) || with.Before(otherwise) && with.Before(contact.Add(2*w.leases.HeartbeatInterval)) {
+			t.Fatalf("gossip ends the session of broker %d %v after it was heard of, which ended after %v", b.ID, with.Sub(contact), otherwise.Sub(contact))
+		}
+	}
+}
+
+// checkNodes checks that nothing that was removed takes part.
+func checkNodes(t *rapid.T, img *metadata.Image) {
+	for n := range img.Nodes.All() {
+		if !n.Removed {
+			continue
+		}
+		for b := range img.Brokers.All() {
+			if slices.Contains(b.Directories, n.Directory) {
+				t.Fatalf("broker %d has a directory of node %d that was removed", b.ID, n.ID)
+			}
+		}
+		for m := range img.Quorum.All() {
+			if m.Directory == n.Directory {
+				t.Fatalf("member %s has a directory of node %d that was removed", describeMember(m), n.ID)
+			}
+		}
+	}
+	for _, m := range Superseded(img) {
+		if b, registered := img.Brokers.ByID(m.Node); !registered || slices.Contains(b.Directories, m.Directory) {
+			t.Fatalf("%s is superseded, and its broker has its directory", describeMember(m))
+		}
+	}
+}
+
+// checkGivenID checks that an id which the controller gives was never anybody's, and notes whose there are.
+func (w *world) checkGivenID(t *rapid.T, cmd Command, reply Reply) {
+	if w.used == nil {
+		w.used = map[kafka.BrokerID]bool{}
+	}
+	for b := range w.img.Brokers.All() {
+		w.used[b.ID] = true
+	}
+	for m := range w.img.Quorum.All() {
+		w.used[m.Node] = true
+	}
+	for n := range w.img.Nodes.All() {
+		w.used[n.ID] = true
+	}
+	c, joins := cmd.(JoinNode)
+	if !joins {
+		return
+	}
+	d := decision{img: w.img}
+	given := reply.(JoinNodeReply).Node
+	if known, has := d.nodeOf(c.Directory); has != w.used[given] && c.Node == kafka.NoBroker || has && known != given {
+		t.Fatalf("%+v gets the id %d; the ids %v were used, and the directory was known is %v", c, given, w.used, has)
+	}
 }

@@ -25,6 +25,7 @@ type world struct {
 	leases   Leases
 	now      time.Time
 	ids      byte
+	used     map[kafka.BrokerID]bool // node ids, in property tests
 }
 
 func newWorld() *world {

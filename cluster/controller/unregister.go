@@ -17,7 +17,7 @@ type UnregisterBrokerReply struct{}
 // RemoveMember removes a node with its directory from the cluster for good: the member of the quorum, and its broker where the
 // directory is one of the broker's or no other member has the node id. A node that is alive is removed as well. The directories
 // are never let in again; the node id is, for whoever is configured with it. Errors: INCONSISTENT_CLUSTER_ID, VOTER_NOT_FOUND,
-// INVALID_REQUEST (nobody else is in the quorum).
+// INVALID_REQUEST (nobody else is in the quorum, or the directory is another broker's).
 type RemoveMember struct {
 	ClusterID string
 	Node      kafka.BrokerID
@@ -57,7 +57,6 @@ func (d *decision) use(id kafka.BrokerID) {
 	}
 }
 
-// removeMember removes everything that is known of a node by that directory.
 func (d *decision) removeMember(c RemoveMember) (Reply, error) {
 	if c.ClusterID != d.img.ClusterID {
 		return nil, wrongCluster(d.img.ClusterID, c.ClusterID)
@@ -67,35 +66,54 @@ func (d *decision) removeMember(c RemoveMember) (Reply, error) {
 	if joined && node.Removed {
 		return RemoveMemberReply{}, nil
 	}
-	var gone []metadata.Record
-	twin := false // another member of the quorum has the node id
-	for m := range d.img.Quorum.All() {
-		switch {
-		case m.Node == c.Node && m.Directory == c.Directory:
-			gone = append(gone, metadata.RemoveQuorumMemberRecord{RaftID: m.RaftID})
-		case m.Node == c.Node:
-			twin = true
-		}
-	}
-	b, registered := d.img.Brokers.ByID(c.Node)
-	if gone == nil && !joined || c.Directory.IsZero() {
+	gone, twins := d.members(c)
+	if !joined && !slices.ContainsFunc(gone, func(m metadata.QuorumMember) bool { return m.Node == c.Node }) || c.Directory.IsZero() {
 		return nil, kafka.Errorf(kafka.VoterNotFound, "Node %d with directory %s is no member of this cluster.", c.Node, c.Directory)
 	}
-	if gone != nil && len(gone) == d.img.Quorum.Len() {
+	if len(gone) > 0 && len(gone) == d.img.Quorum.Len() {
 		return nil, kafka.Errorf(kafka.InvalidRequest, "Node %d with directory %s is the only member of the quorum.", c.Node, c.Directory)
 	}
+	for b := range d.img.Brokers.All() {
+		if b.ID != c.Node && slices.Contains(b.Directories, c.Directory) {
+			return nil, kafka.Errorf(kafka.InvalidRequest, "Broker %d is registered with directory %s, and not node %d.", b.ID, c.Directory, c.Node)
+		}
+	}
+	d.forget(c, gone, twins)
+	return RemoveMemberReply{}, nil
+}
+
+// members are those of the quorum that have the directory of the node to remove, and its others, with other directories.
+func (d *decision) members(c RemoveMember) (gone, twins []metadata.QuorumMember) {
+	for m := range d.img.Quorum.All() {
+		switch {
+		case m.Directory == c.Directory:
+			gone = append(gone, m)
+		case m.Node == c.Node:
+			twins = append(twins, m)
+		}
+	}
+	return gone, twins
+}
+
+// forget removes a node as far as it is known by one directory.
+func (d *decision) forget(c RemoveMember, gone, twins []metadata.QuorumMember) {
 	directories := []kafka.DirectoryID{c.Directory}
-	if registered && (slices.Contains(b.Directories, c.Directory) || gone != nil && !twin) {
+	if b, registered := d.img.Brokers.ByID(c.Node); registered && (slices.Contains(b.Directories, c.Directory) || len(gone) > 0 && len(twins) == 0) {
 		d.unregister(b, true)
 		directories = append(directories, missing(b.Directories, directories)...)
 	}
-	d.add(gone...)
+	for _, m := range gone {
+		if m.Node != c.Node {
+			d.use(m.Node)
+		}
+		d.add(metadata.RemoveQuorumMemberRecord{RaftID: m.RaftID})
+	}
+	d.settle()
 	for _, dir := range directories {
-		if known, _ := d.img.Nodes.ByDirectory(dir); !known.Removed {
+		if _, taken := d.memberOf(dir); !taken { // by a twin, which stays
 			d.add(metadata.NodeRecord{ID: c.Node, Directory: dir, Removed: true})
 		}
 	}
-	return RemoveMemberReply{}, nil
 }
 
 // Superseded returns the members of the quorum whose node has come back with another directory: the broker of that node is
