@@ -40,8 +40,11 @@ func (n *Node) SubmitAsync(cmd controller.Command, done func(controller.Reply, e
 func (n *Node) submit(cmd controller.Command, gone func() bool, done func(controller.Reply, error)) {
 	s := &submission{cmd: cmd, from: client, gone: gone}
 	s.done = func(a Answer, err error) {
-		if err == nil && s.repeated {
+		switch {
+		case s.repeated && err == nil:
 			a.Reply = settle(s.tries(), a.Reply, s.before, n.Image())
+		case s.repeated:
+			a.Reply, err = settleRefused(s.cmd, err, s.before)
 		}
 		done(a.Reply, err)
 	}

@@ -77,6 +77,17 @@ func settle(tries []controller.Command, reply controller.Reply, before, now *met
 	return reply
 }
 
+// settleRefused corrects the refusal of a repeated command: a broker that was registered before the first try, and is not now, was
+// unregistered.
+func settleRefused(cmd controller.Command, refusal error, before *metadata.Image) (controller.Reply, error) {
+	if c, is := cmd.(controller.UnregisterBroker); is && kafka.CodeOf(refusal) == kafka.BrokerIDNotRegistered {
+		if _, was := before.Brokers.ByID(c.Broker); was {
+			return controller.UnregisterBrokerReply{}, nil
+		}
+	}
+	return nil, refusal
+}
+
 // settleCreated finds the topics that exist with the very ids that one of the tries brought.
 func settleCreated(tries []controller.Command, reply controller.CreateTopicsReply, now *metadata.Image) controller.Reply {
 	rows := slices.Clone(reply.Topics)

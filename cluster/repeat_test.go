@@ -166,3 +166,25 @@ func TestRepeatedCancellations(t *testing.T) {
 		}
 	}
 }
+
+func TestRepeatedUnregistration(t *testing.T) {
+	before, _, err := metadata.Empty().With([]metadata.Record{metadata.RegisterBrokerRecord{BrokerRegistration: metadata.BrokerRegistration{ID: 1, Epoch: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cmd     controller.Command
+		refusal kafka.Code
+		want    kafka.Code
+	}{
+		"it was registered":        {controller.UnregisterBroker{Broker: 1}, kafka.BrokerIDNotRegistered, kafka.None},
+		"it never was":             {controller.UnregisterBroker{Broker: 2}, kafka.BrokerIDNotRegistered, kafka.BrokerIDNotRegistered},
+		"nobody decided":           {controller.UnregisterBroker{Broker: 1}, kafka.RequestTimedOut, kafka.RequestTimedOut},
+		"somebody else registered": {controller.AllocateProducerIDs{Broker: 1}, kafka.BrokerIDNotRegistered, kafka.BrokerIDNotRegistered},
+	} {
+		reply, err := settleRefused(c.cmd, kafka.Errorf(c.refusal, "refused"), before)
+		if got := kafka.CodeOf(err); got != c.want || (reply != nil) != (c.want == kafka.None) {
+			t.Errorf("%s: %v %v", name, reply, err)
+		}
+	}
+}
