@@ -158,17 +158,18 @@ var errStopped = errors.New("the broker stops before it was ready")
 
 // makeReplicas makes what holds the partitions and copies them between brokers.
 func (b *Broker) makeReplicas() {
-	r := b.Config.Replication
+	r, d := b.Config.Replication, b.Config.Dynamic(nil, nil)
 	b.others.fetchers = replica.NewFetchers(replica.FetcherOptions{
 		Endpoint: newLeaderEndpoint(b.others.links.pool, b.Config.NodeID, b.epoch), Clock: b.Clock, Logger: b.Logger,
-		PerLeader: int(b.Config.Dynamic(nil, nil).NumReplicaFetchers), WaitMax: r.FetchWaitMax, Backoff: r.FetchBackoff,
+		PerLeader: int(d.NumReplicaFetchers), WaitMax: r.FetchWaitMax, Backoff: r.FetchBackoff,
 		MinBytes: r.FetchMinBytes, MaxBytes: r.FetchMaxBytes, ResponseMaxBytes: r.FetchResponseBytes,
+		Throttle: replica.NewThrottle(d.FollowerThrottledRate),
 	})
 	b.others.isr = newISRController(b.Config.NodeID, b.epoch, b.Clock, func(ctx context.Context, cmd controller.Command) (controller.Reply, error) {
 		return b.node.Submit(ctx, cmd)
 	})
 	b.replicas = replica.NewManager(replica.Options{Self: b.Config.NodeID, Epoch: b.epoch, Logs: b.store, FsyncPolicy: log.FsyncPolicy(b.Config.FsyncPolicy), Logger: b.Logger,
-		Clock: b.Clock, MaxLag: r.LagTimeMax, Followers: b.others.fetchers, Controller: b.others.isr,
+		Clock: b.Clock, MaxLag: r.LagTimeMax, Followers: b.others.fetchers, Controller: b.others.isr, Throttle: replica.NewThrottle(d.LeaderThrottledRate),
 		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
 			return topicConfig(b.Config, b.Config.NodeID, img, topic)
 		}})

@@ -15,5 +15,8 @@ func (b *Broker) reconfigure(delta *metadata.Delta, img *metadata.Image) {
 	settings := b.Config.Dynamic(img.Configs.BrokerDefault(), img.Configs.Broker(b.Config.NodeID))
 	b.server.SetConnectionLimits(connectionLimits(settings, b.Connections))
 	b.others.fetchers.SetPerLeader(int(settings.NumReplicaFetchers))
+	now := b.Clock.Now()
+	b.replicas.Throttle.SetRate(now, settings.LeaderThrottledRate)
+	b.others.fetchers.SetRate(now, settings.FollowerThrottledRate)
 	b.store.SetProducerExpiration(settings.ProducerIDExpiration.Milliseconds())
 }

@@ -187,7 +187,8 @@ func segmentFiles(t *testing.T, fs vfs.FS, dir string) (n int) {
 // What a topic's config means has to arrive where it is acted on.
 func TestEveryTopicConfigArrives(t *testing.T) {
 	byController := []string{"unclean.leader.election.enable"}
-	values := map[string]string{"cleanup.policy": "compact", "compression.type": "gzip", "message.timestamp.type": "LogAppendTime"}
+	values := map[string]string{"cleanup.policy": "compact", "compression.type": "gzip", "message.timestamp.type": "LogAppendTime",
+		"leader.replication.throttled.replicas": "0:1", "follower.replication.throttled.replicas": "*"}
 	settings := load(t, anyPort, "/data")
 	resolve := func(configs map[string]string) any {
 		resource := metadata.ConfigResource{Type: metadata.TopicResource, Name: "t"}

@@ -15,6 +15,8 @@ func topicConfig(static *config.Server, self kafka.BrokerID, img *metadata.Image
 	return &replica.TopicConfig{
 		Log:               logConfig(&t),
 		MinInsyncReplicas: int(t.MinInsyncReplicas),
+		LeaderThrottled:   replica.ThrottledOn(self, t.LeaderThrottledReplicas),
+		FollowerThrottled: replica.ThrottledOn(self, t.FollowerThrottledReplicas),
 		Rules: batch.Rules{
 			MaxMessageBytes:            t.MaxMessageBytes,
 			SegmentBytes:               t.SegmentBytes,

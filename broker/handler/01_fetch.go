@@ -334,9 +334,11 @@ func (f *fetch) release() {
 	}
 }
 
+// register has the partitions wake w; but not those that give the follower nothing now, whatever is appended to them.
 func (f *fetch) register(w *replica.Waiter) {
+	follower := fetcher(f.req)
 	for i := range f.rows {
-		if p := f.rows[i].partition; p != nil {
+		if p := f.rows[i].partition; p != nil && (follower < 0 || !p.Throttles(follower)) {
 			p.Register(w)
 		}
 	}

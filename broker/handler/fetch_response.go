@@ -46,9 +46,10 @@ func (f *fetch) count() {
 		if row.partition == nil {
 			continue
 		}
-		bytes := 0
-		if consumer {
-			bytes = row.result.Records.Len()
+		bytes := row.result.Records.Len()
+		if !consumer {
+			row.partition.CountSent(bytes)
+			bytes = 0
 		}
 		row.partition.CountFetch(bytes, row.err)
 	}

@@ -86,6 +86,7 @@ type followed struct {
 	express  bool // it is in express
 	named    bool // by the express request under way
 	fresh    bool // it was not named in a request yet
+	inSync   bool // it had all that the leader's consumers see when it was last told
 	gone     bool // the fetcher has let go of it
 	attempts int  // in vain, in a row
 	until    time.Time
@@ -240,6 +241,11 @@ func (f *Fetcher) delay(now time.Time, st *followed, quick bool) {
 		d = min(d, minQuickBackoff<<min(st.attempts, 10))
 	}
 	st.attempts++
+	f.postpone(now, st, d)
+}
+
+// postpone has the partition fetched again after some time.
+func (f *Fetcher) postpone(now time.Time, st *followed, d time.Duration) {
 	st.until = now.Add(d)
 	f.enter(st, delaying)
 	f.delayed = append(f.delayed, st)

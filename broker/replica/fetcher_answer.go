@@ -107,9 +107,11 @@ func (f *Fetcher) append(now time.Time, st *followed, d *FetchedPartition) {
 		return
 	}
 	st.attempts = 0
-	st.lag.Store(max(0, d.HighWatermark-st.p.log.EndOffset()))
+	lag := max(0, d.HighWatermark-st.p.log.EndOffset())
+	st.lag.Store(lag)
+	st.inSync = lag == 0
 	if n > 0 {
-		f.counts.bytes.Add(int64(n))
+		f.countFetched(now, st, n)
 		f.order.MoveToBack(st.position)
 	}
 	f.settle(now, st)

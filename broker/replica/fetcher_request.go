@@ -18,6 +18,9 @@ func (f *Fetcher) request(now time.Time) *FetchRequest {
 		st.express = false // it is in changed, too
 	}
 	f.express, f.expressFailed = nil, false
+	for e := f.order.Front(); e != nil && !f.o.Throttle.unlimited(); e = e.Next() {
+		f.throttle(now, e.Value.(*followed))
+	}
 	r := &FetchRequest{Fetcher: f.number, MinBytes: f.o.MinBytes, MaxBytes: f.o.ResponseMaxBytes, Full: !f.session}
 	var fresh bool
 	if r.Full {
@@ -48,6 +51,7 @@ func (f *Fetcher) expressRequest(now time.Time) *FetchRequest {
 	r := &FetchRequest{Fetcher: expressNumbers + f.number, MinBytes: f.o.MinBytes, MaxBytes: f.o.ResponseMaxBytes, Full: true}
 	fresh := false
 	for _, st := range f.express {
+		f.throttle(now, st)
 		if st.gone || st.state != fetching {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"weir/internal/kafka"
 )
 
-// FetcherOptions are what Fetchers work with. All fields are required.
+// FetcherOptions are what Fetchers work with. All fields are required, but those that say something else.
 type FetcherOptions struct {
 	Endpoint  LeaderEndpoint
 	Clock     clock.Clock // used by Start only
@@ -23,7 +23,8 @@ type FetcherOptions struct {
 	MinBytes  int32         // replica.fetch.min.bytes
 	MaxBytes  int32         // replica.fetch.max.bytes, of one partition
 
-	ResponseMaxBytes int32 // replica.fetch.response.max.bytes
+	ResponseMaxBytes int32     // replica.fetch.response.max.bytes
+	Throttle         *Throttle // follower.replication.throttled.rate; nil: none
 }
 
 // Fetchers fetch for all partitions that this broker follows: num.replica.fetchers for each leader's broker. It is
@@ -145,6 +146,9 @@ func (s *Fetchers) SetPerLeader(n int) {
 		s.move(at)
 	}
 }
+
+// SetRate changes follower.replication.throttled.rate, in bytes a second.
+func (s *Fetchers) SetRate(now time.Time, rate int64) { s.options.Throttle.SetRate(now, rate) }
 
 // move has a partition fetched by another fetcher, unless it is not followed so any more.
 func (s *Fetchers) move(at followedAt) {

@@ -54,6 +54,7 @@ type Options struct {
 	MaxLag      time.Duration // replica.lag.time.max.ms; 0 for Kafka's default
 	Followers   FollowerSet   // nil: nothing is fetched
 	Controller  ISRController // nil: no ISR is ever changed
+	Throttle    *Throttle     // leader.replication.throttled.rate; nil: none
 	Logger      *slog.Logger
 }
 
@@ -86,7 +87,7 @@ func NewManager(o Options) *Manager {
 	m.view.Store(&view{})
 	m.image.Store(metadata.Empty())
 	m.isr = newISRUpdates(o.Controller, m.All, o.MaxLag, o.Logger)
-	m.surroundings = surroundings{self: o.Self, store: o.Logs, policy: o.FsyncPolicy, clock: o.Clock, propose: m.isr.propose,
+	m.surroundings = surroundings{self: o.Self, store: o.Logs, policy: o.FsyncPolicy, clock: o.Clock, propose: m.isr.propose, sending: o.Throttle,
 		tracking: tracker.Options{Self: o.Self, MaxLag: o.MaxLag, Brokers: m.broker}}
 	return m
 }

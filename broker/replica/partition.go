@@ -21,6 +21,8 @@ type TopicConfig struct {
 	Log               log.Config
 	Rules             batch.Rules
 	MinInsyncReplicas int
+
+	LeaderThrottled, FollowerThrottled Throttled // while they catch up (KIP-73)
 }
 
 // surroundings are what all partitions of a Manager share.
@@ -30,6 +32,7 @@ type surroundings struct {
 	store    Store
 	policy   log.FsyncPolicy
 	clock    clock.Clock
+	sending  *Throttle // to followers
 	// propose says that the partition wants another ISR. It does not block; no lock is held.
 	propose func(*Partition)
 }

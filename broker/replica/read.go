@@ -151,6 +151,9 @@ func (p *Partition) limit(isolation Isolation, highWatermark int64) int64 {
 // in Kafka (DelayedFetch, its cases F and G): a consumer whose min_bytes is what a partition may give at most would else
 // wait for bytes that can never be added.
 func (p *Partition) Readable(r *ReadRequest) (bytes int, more bool) {
+	if r.Replica >= 0 && p.Throttles(r.Replica) {
+		return 0, false
+	}
 	limit := p.limit(r.isolation(), p.log.HighWatermark())
 	upTo := func(end int64) int {
 		records, err := p.log.Read(log.ReadRequest{Offset: r.Offset, MaxBytes: math.MaxInt32, EndOffset: end})

@@ -30,7 +30,7 @@ func (p *Partition) readAsFollower(r *ReadRequest) (ReadResult, error) {
 		return result, err
 	}
 	var result ReadResult
-	if err := p.readUpTo(end, r, &result); err != nil {
+	if err := p.readToSend(end, r, &result); err != nil {
 		return p.offsets(leader.epoch), err
 	}
 	if !r.Fetched.IsZero() {
@@ -44,6 +44,16 @@ func (p *Partition) readAsFollower(r *ReadRequest) (ReadResult, error) {
 	result = p.offsets(leader.epoch)
 	result.Records = records
 	return result, nil
+}
+
+// readToSend adds the records up to the log's end, none where the follower is throttled.
+func (p *Partition) readToSend(end int64, r *ReadRequest, result *ReadResult) error {
+	if !p.Throttles(r.Replica) {
+		return p.readUpTo(end, r, result)
+	}
+	nothing := *r
+	nothing.MaxBytes, nothing.AtLeastOne = 0, false
+	return p.readUpTo(end, &nothing, result)
 }
 
 // fetched takes note of a follower's progress, which may move the high watermark and may put it into the ISR.

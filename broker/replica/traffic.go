@@ -13,6 +13,7 @@ type Traffic struct {
 	messagesIn, bytesIn, bytesOut, bytesRejected metrics.Counter
 	produceRequests, fetchRequests               metrics.Counter
 	failedProduceRequests, failedFetchRequests   metrics.Counter
+	copiedIn, copiedOut                          metrics.Counter // by followers
 }
 
 // TrafficCounts are the values of a Traffic at one moment. Requests are counted once for each partition that they name.
@@ -25,6 +26,7 @@ type TrafficCounts struct {
 	FetchRequests         int64
 	FailedProduceRequests int64 // failures that are no usual part of a client's life, such as finding the new leader
 	FailedFetchRequests   int64
+	CopiedIn, CopiedOut   int64 // bytes of batches that this broker fetched as a follower, and that its followers were sent
 }
 
 // appended counts a batch of n bytes that came in a Produce, with what became of it.
@@ -67,6 +69,7 @@ func (t *Traffic) counts() TrafficCounts {
 		MessagesIn: t.messagesIn.Value(), BytesIn: t.bytesIn.Value(), BytesOut: t.bytesOut.Value(), BytesRejected: t.bytesRejected.Value(),
 		ProduceRequests: t.produceRequests.Value(), FetchRequests: t.fetchRequests.Value(),
 		FailedProduceRequests: t.failedProduceRequests.Value(), FailedFetchRequests: t.failedFetchRequests.Value(),
+		CopiedIn: t.copiedIn.Value(), CopiedOut: t.copiedOut.Value(),
 	}
 }
 
@@ -79,6 +82,8 @@ func (c *TrafficCounts) add(d TrafficCounts) {
 	c.FetchRequests += d.FetchRequests
 	c.FailedProduceRequests += d.FailedProduceRequests
 	c.FailedFetchRequests += d.FailedFetchRequests
+	c.CopiedIn += d.CopiedIn
+	c.CopiedOut += d.CopiedOut
 }
 
 // traffics are the counts of all topics that have a partition on this broker, and the sum of those that had one. The zero
