@@ -96,10 +96,11 @@ func (c *control) begin() {
 	c.active.queue = slices.Insert(c.active.queue, 0, initialize)
 }
 
-// resetLeases forgets what was heard from others. What this node saw of them itself is known all the same.
+// resetLeases forgets what was heard from others. What this node saw of them itself is known all the same, and what gossip says.
 func (c *control) resetLeases() {
 	c.active.leases.Reset(c.now)
 	c.active.leases.Testimony(c.quorum.Image(), c.o.Self, c.sightings)
+	c.repeatRumours()
 }
 
 // resign gives up what was to be decided here: it goes to whoever leads now. What was under way may come true nevertheless.

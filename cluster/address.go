@@ -79,10 +79,12 @@ func (c *control) registerAddress() {
 }
 
 // hopeless reports whether a refusal is the last word. A voter that was removed must stay until the others can do without its
-// vote: they need it for that.
+// vote: they need it for that. When a controller answers and no leader has been heard for long, that is so.
 func (c *control) hopeless(code kafka.Code, member bool) bool {
 	switch {
-	case code == kafka.InconsistentClusterID, code == kafka.InvalidRegistration && !c.quorum.IsVoter():
+	case code == kafka.InconsistentClusterID:
+		return true
+	case code == kafka.InvalidRegistration && (!c.quorum.IsVoter() || c.lead.Leader == 0 && c.now.Sub(c.before.at) > c.o.ElectionTimeout):
 		return true
 	}
 	return !member && c.now.Sub(c.address.began) >= c.o.RegistrationTimeout

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -25,6 +26,7 @@ type (
 		answer Answer
 		err    error
 	}
+	heard     struct{ Gossiped }
 	dirFailed struct{ id kafka.DirectoryID }
 	moved     struct{ to Address }
 	leave     struct{ done func() }
@@ -72,6 +74,8 @@ type control struct {
 	router    router
 	active    active
 	sightings sightings
+	rumours   rumours
+	departing map[uint64]metadata.QuorumMember // by Raft id: removed from the image, and not from Raft yet
 	address   ownAddress
 	leaving   leaving
 }
@@ -83,6 +87,7 @@ func newControl(n *Node, now time.Time) *control {
 		publish: func(p publication) { n.published.put(p) },
 		put:     func(e event) { n.events.put(e) },
 		now:     now, tickDue: now,
+		rumours: rumours{members: map[uint64]*rumour{}}, departing: map[uint64]metadata.QuorumMember{},
 		address: ownAddress{self: n.o.member()},
 	}
 	c.address.self.RaftID = n.quorum.RaftID()
@@ -102,6 +107,7 @@ func newControl(n *Node, now time.Time) *control {
 // Step takes events and does all that follows. An error is final.
 func (c *control) Step(now time.Time, events ...event) error {
 	c.now = now
+	c.endDetours()
 	for _, e := range events {
 		c.take(e)
 	}
@@ -151,6 +157,8 @@ func (c *control) take(e event) {
 		c.answered(e)
 	case Evidence:
 		c.observe(e)
+	case heard:
+		c.hear(e.Gossiped)
 	case dirFailed:
 		if c.life != nil {
 			c.life.dirFailed(c.now, e.id)
@@ -168,6 +176,9 @@ func (c *control) take(e event) {
 				c.before.at = c.now
 			}
 		}
+		c.step(e)
+	case quorum.Unreachable:
+		c.unreachable(e.RaftID)
 		c.step(e)
 	case quorum.Event:
 		c.step(e)
@@ -246,6 +257,7 @@ func (c *control) step(e quorum.Event) (taken bool) {
 	}
 	if out.MembersChanged {
 		c.active.autopilot.look = time.Time{}
+		c.membersChanged(nil)
 	}
 	_, proposed := e.(quorum.Propose)
 	c.follow(proposed && out.Dropped)
@@ -291,7 +303,7 @@ func (c *control) applied(a quorum.Applied) {
 	}
 	if a.Delta != nil {
 		if a.Delta.Quorum {
-			c.setMembers()
+			c.membersChanged(a.Delta.Old)
 		}
 		if a.Delta.Quorum || len(a.Delta.Brokers) > 0 {
 			c.active.autopilot.look = time.Time{}
@@ -301,6 +313,33 @@ func (c *control) applied(a quorum.Applied) {
 	}
 }
 
+// membersChanged takes other members, of the image (before is what it was) or of Raft. Who was removed is still needed until Raft
+// can do without: else a change of voters that has its vote to count would never be committed.
+func (c *control) membersChanged(before *metadata.Image) {
+	if before != nil {
+		for m := range before.Quorum.All() {
+			c.departing[m.RaftID] = m
+		}
+	}
+	raft := c.quorum.Members()
+	for id := range c.departing {
+		_, member := c.quorum.Image().Quorum.ByRaftID(id)
+		if member || !slices.Contains(raft.Voters, id) && !slices.Contains(raft.Learners, id) {
+			delete(c.departing, id)
+		}
+	}
+	c.forgetRumours()
+	c.setMembers()
+}
+
+// member finds a member of the image, or one that Raft still has.
+func (c *control) member(id uint64) (metadata.QuorumMember, bool) {
+	if m, departing := c.departing[id]; departing {
+		return m, true
+	}
+	return c.quorum.Image().Quorum.ByRaftID(id)
+}
+
 // setMembers tells the peers who is there.
 func (c *control) setMembers() {
 	if c.o.Peers != nil {
@@ -308,12 +347,20 @@ func (c *control) setMembers() {
 	}
 }
 
-// members are the nodes that take part in the quorum as far as this one knows, in the order of their Raft ids.
-func (c *control) members() []metadata.QuorumMember {
-	if q := c.quorum.Image().Quorum; q.Len() > 0 {
-		return slices.Collect(q.All())
+// members are the nodes that take part in the quorum as far as this one knows, where they are to be tried, in the order of their
+// Raft ids.
+func (c *control) members() (members []metadata.QuorumMember) {
+	for m := range c.quorum.Image().Quorum.All() {
+		members = append(members, c.reached(m))
 	}
-	return c.o.contacts()
+	if members == nil {
+		return c.o.contacts()
+	}
+	for _, m := range c.departing {
+		members = append(members, c.reached(m))
+	}
+	slices.SortFunc(members, func(a, b metadata.QuorumMember) int { return cmp.Compare(a.RaftID, b.RaftID) })
+	return members
 }
 
 // failAll answers everyone who waits.

@@ -78,6 +78,9 @@ func (n *Node) SnapshotSent(raftID uint64, ok bool) {
 // Observe takes what this node saw of another one's process. It may be told again and again.
 func (n *Node) Observe(e Evidence) { n.hand(e) }
 
+// Hear takes what gossip says of another node. It may be told again and again.
+func (n *Node) Hear(g Gossiped) { n.hand(heard{g}) }
+
 // DirFailed tells the controller of a data directory that this broker cannot use any more. When no controller can be told
 // in time, the node fails.
 func (n *Node) DirFailed(id kafka.DirectoryID) { n.hand(dirFailed{id}) }

@@ -129,7 +129,8 @@ func (c *control) send(s *submission) {
 	c.o.Peers.Submit(to, s.command(), func(a Answer, err error) { c.put(answered{s, try, a, err}) })
 }
 
-// target chooses the node for the next try of a command: the one that leads Raft, or that decided last where that is not known.
+// target chooses the node for the next try of a command: the one that leads Raft, or where that is not known, that gossip says to
+// lead, or that decided last.
 // But what this node knows may be old, or the address, and a node that joins knows nothing: so every other try after a failure
 // asks the other members in turn. That goes by the failures of this command alone. A count that others have a part in may
 // advance by two between two of its tries, and then it would ask the same node for ever.
@@ -137,7 +138,7 @@ func (c *control) target(s *submission) (to metadata.QuorumMember, ok bool) {
 	if c.o.Peers == nil {
 		return to, false
 	}
-	first := cmp.Or(c.lead.Leader, c.router.last)
+	first := cmp.Or(c.lead.Leader, c.rumouredLeader(), c.router.last)
 	var others []metadata.QuorumMember
 	for _, m := range c.members() {
 		switch {

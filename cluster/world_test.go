@@ -314,9 +314,15 @@ func (p peersOf) late() time.Duration {
 	return time.Millisecond + time.Duration(p.m.w.rng.Int64N(int64(2*time.Millisecond)))
 }
 
-// deliver carries something to another machine, unless it is lost. lost may be nil.
-func (p peersOf) deliver(to kafka.BrokerID, f func(*Node), lost func()) {
+// deliver carries something to another machine, unless it is lost, or nobody is at that address. lost may be nil.
+func (p peersOf) deliver(to kafka.BrokerID, address Address, f func(*Node), lost func()) {
 	w, from := p.m.w, p.m.id
+	if there := w.hosts[to].o.Address; there.Host != address.Host || there.Port != address.Port {
+		if lost != nil {
+			w.after(p.late(), lost)
+		}
+		return
+	}
 	if w.rng.Float64() < w.loss {
 		if lost != nil && w.rng.IntN(2) == 0 { // the other half is never heard of again
 			w.after(p.late(), lost)
@@ -358,7 +364,7 @@ func (p peersOf) Send(messages []*raftpb.Message) {
 					p.m.step()
 				}
 			}
-			p.deliver(to.id, func(n *Node) {
+			p.deliver(to.id, p.address(msg.GetTo()), func(n *Node) {
 				n.Receive(quorum.Receive{Messages: []*raftpb.Message{msg}})
 				if snapshot {
 					p.m.w.after(p.late(), func() { told(true) })
@@ -366,6 +372,16 @@ func (p peersOf) Send(messages []*raftpb.Message) {
 			}, func() { told(false) })
 		}
 	}
+}
+
+// address is where the machine takes a member to be.
+func (p peersOf) address(raftID uint64) Address {
+	for _, m := range p.m.members {
+		if m.RaftID == raftID {
+			return Address{Host: m.Host, Port: m.Port}
+		}
+	}
+	return Address{}
 }
 
 func (p peersOf) SetMembers(members []metadata.QuorumMember) { p.m.members = slices.Clone(members) }
@@ -378,10 +394,10 @@ func (p peersOf) Submit(to metadata.QuorumMember, cmd controller.Command, done f
 			p.m.step()
 		}
 	}
-	p.deliver(to.Node, func(n *Node) {
+	p.deliver(to.Node, Address{Host: to.Host, Port: to.Port}, func(n *Node) {
 		n.Decide(cmd, func(a Answer, err error) {
 			back := peersOf{p.m.w.hosts[to.Node]}
-			back.deliver(p.m.id, func(*Node) { answer(a, err) }, nil)
+			back.deliver(p.m.id, p.m.o.Address, func(*Node) { answer(a, err) }, nil)
 		})
 	}, func() { answer(Answer{}, errors.New("connection reset by peer")) })
 }
