@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	bound, err := bindAll(o, note.Port)
+	bound, err := bindAll(o, note)
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,11 @@ func start(t *testing.T, fs vfs.FS, settings *config.Server) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run(t, b)
+}
+
+func run(t *testing.T, b *Broker) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{Broker: b, t: t, stop: cancel, ended: make(chan error, 1)}
 	go func() { r.ended <- b.Run(ctx) }()

@@ -54,18 +54,18 @@ func (b *Broker) address() cluster.Address {
 
 // bindAll opens the sockets that are open from the start. The brokers' own listener is among them if there are others by the
 // settings, or there ever were; then it has the port that it had.
-func bindAll(o Options, port uint16) ([]boundListener, error) {
+func bindAll(o Options, note peerNote) ([]boundListener, error) {
 	listeners, own := o.Config.StartListeners(), o.Config.PeerListener
-	if own == nil || own.Port != 0 || port == 0 {
+	if own == nil || own.Port != 0 || note.Port == 0 && note.Contacts == nil {
 		return bind(listeners, net.Listen)
 	}
 	again := *own
-	again.Port = port
+	again.Port = note.Port
 	all := append(slices.Clone(o.Config.Listeners), again)
 	bound, err := bind(all, net.Listen)
 	var failed *BindError
 	if errors.As(err, &failed) && failed.Listener.Name == config.PeerListenerName && errors.Is(err, syscall.EADDRINUSE) {
-		o.Logger.Warn("another process has the port at which other nodes knew this one; it takes another", "port", port)
+		o.Logger.Warn("another process has the port at which other nodes knew this one; it takes another", "port", note.Port)
 		all[len(all)-1] = *own
 		bound, err = bind(all, net.Listen)
 	}
