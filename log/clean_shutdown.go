@@ -107,15 +107,17 @@ type ending struct {
 }
 
 // wholeUpTo is PreviousRun for a note, the zero Run if there is none. What a log had lost when it was opened counts more than
-// any note.
+// any note. A marker is of the process that noted this if it has the same epoch. Without an epoch it is that of any process which
+// ended before it noted anything, too, but if the machine stayed up such a one found whole logs.
 func (r Run) wholeUpTo(e ending) Run {
+	stayedUp := r.BootID != "" && r.BootID == e.bootID
 	switch {
 	case e.lossy:
-	case e.clean && e.epoch == r.BrokerEpoch && e.epoch != noBrokerEpoch: // else the note may be an earlier process's
+	case e.clean && e.epoch == r.BrokerEpoch && (e.epoch != noBrokerEpoch || stayedUp):
 		return r
 	case e.clean:
 		return Run{BrokerEpoch: e.epoch}
-	case r.BootID != "" && r.BootID == e.bootID:
+	case stayedUp:
 		return r
 	}
 	return Run{BrokerEpoch: noBrokerEpoch}

@@ -93,8 +93,9 @@ func TestTheNoteCountsForTheRunThatItIsOf(t *testing.T) {
 		"one without a note stopped later":      {note, ending{epoch: 9, clean: true, bootID: "1"}, Run{BrokerEpoch: 9}},
 		"it stopped, and there is no note":      {Run{}, ending{epoch: 9, clean: true, bootID: "1"}, Run{BrokerEpoch: 9}},
 		"killed before it heard of an epoch":    {unheard, ending{epoch: -1, bootID: "1"}, unheard},
+		"it stopped before it heard of one":     {unheard, ending{epoch: -1, clean: true, bootID: "1"}, unheard},
 		// The marker may be of a process that found the logs of a power cut and ended before it could note anything.
-		"one that had no epoch, either, stopped": {unheard, ending{epoch: -1, clean: true, bootID: "1"}, unknown},
+		"one that had no epoch, either, stopped": {unheard, ending{epoch: -1, clean: true, bootID: "2"}, unknown},
 	} {
 		if got := c.note.wholeUpTo(c.end); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
