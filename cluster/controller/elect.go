@@ -50,9 +50,8 @@ func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.Par
 		next.LastKnownELR = nil
 	case len(next.ISR) == 0 && next.HasReplica(p.Leader) && (p.Leader != t.anew || len(next.Replicas) == 1):
 		next.LastKnownELR = []kafka.BrokerID{p.Leader}
-	case len(next.ISR) == 0 && len(p.ISR) == 1 && next.LastKnownELR == nil && (p.ISR[0] != t.anew || len(next.Replicas) == 1):
-		// It had no leader, since the last in-sync replica could not lead; that is whom to wait for.
-		next.LastKnownELR = []kafka.BrokerID{p.ISR[0]}
+	case len(next.ISR) == 0 && next.LastKnownELR == nil:
+		next.LastKnownELR = t.lastHope(p, &next)
 	}
 	if next.Equal(p) {
 		return next, false
@@ -62,6 +61,17 @@ func (t *transition) apply(p *metadata.PartitionRegistration) (next metadata.Par
 	}
 	next.PartitionEpoch++
 	return next, true
+}
+
+// lastHope is whom to wait for where there was no leader already: the last one in sync, which could not lead, or the last one that
+// was eligible. It may have lost something, and whoever leads then is to recover; but there is nobody else.
+func (t *transition) lastHope(p, next *metadata.PartitionRegistration) []kafka.BrokerID {
+	for _, left := range [][]kafka.BrokerID{p.ISR, p.ELR} {
+		if len(left) == 1 && len(next.ELR) == 0 && next.HasReplica(left[0]) && (left[0] != t.anew || len(next.Replicas) == 1) {
+			return left
+		}
+	}
+	return nil
 }
 
 // eligible is the ELR: below the minimum, who leaves the ISR has still all that was ever acknowledged.
