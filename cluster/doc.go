@@ -19,8 +19,14 @@
 // two witnesses are enough. If that process was the active controller itself, they elect another one at once too, and what
 // they saw is told to that one. A node that is alone in its cluster sends itself no heartbeats and has no ticks.
 //
-// Who is registered as a member becomes a learner of Raft (learn.go): that is how a node joins, and a broker without the
-// controller's role stays one. A node that goes gives away what it leads first (Shutdown).
+// Who is registered as a member becomes a learner of Raft: that is how a node joins. Who votes is a matter of the active
+// controller (autopilot.go), by a pure decision (membership.go): learners that may and keep up get votes, so that the number of
+// voters is odd, from one to three in one change; one takes the place of a voter that cannot come back, or was silent for long;
+// and who is removed from the image leaves Raft. No vote is given up unless a majority is healthy afterwards, and what the quorum
+// would not survive is refused. A node that goes gives away what it leads first (Shutdown).
+//
+// Gossip is a hint and no more (gossip.go, rumours.go): it shortens a silence, names an address where that of the image has failed, and
+// whom to ask where nobody is known to lead.
 //
 // Goroutines: the control loop owns the quorum and all that is not the publisher's; the publisher calls subscribers. Both are
 // structs with a Step that Run loops only feed (control.go, publish.go). Start begins both, Close ends and awaits them; or one
