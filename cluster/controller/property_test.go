@@ -262,7 +262,7 @@ func hopeless(p *metadata.PartitionRegistration) bool {
 // losesReplicas reports whether a command may say that nothing is left of a replica.
 func losesReplicas(cmd Command) bool {
 	switch cmd.(type) {
-	case AssignReplicasToDirs, RegisterBroker, UnregisterBroker, RemoveMember:
+	case AssignReplicasToDirs, RegisterBroker, RemoveMember:
 		return true
 	}
 	return false
