@@ -214,8 +214,11 @@ func (l *Log) mayMoveLocked(f *Log) error {
 	return nil
 }
 
-// bytesFrom is the size of what the log holds from an offset on.
+// bytesFrom is the size of what the log holds from an offset on, at most its end.
 func (l *Log) bytesFrom(offset int64) (int64, error) {
+	if offset > l.endOffset.Load() {
+		return 0, errNotYet
+	}
 	set := l.segments.Load()
 	i := set.floor(offset)
 	at, err := set.all[i].find(offset)

@@ -156,11 +156,14 @@ func (s *Store) ResumeMove(tp kafka.TopicPartition) (bool, error) {
 	return true, l.compareCopy(f)
 }
 
-// EndMove gives up the copy of a log, if there is one.
-func (s *Store) EndMove(tp kafka.TopicPartition) error {
+// EndMove gives up a copy, if it is not given up yet.
+func (s *Store) EndMove(f *Log) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
-	return s.endMove(tp, deleteSuffix)
+	if s.Future(f.tp) != f {
+		return nil
+	}
+	return s.endMove(f.tp, deleteSuffix)
 }
 
 // setFutureAside keeps a copy for the operator, who may have nothing else left.
@@ -200,20 +203,24 @@ func (s *Store) endMove(tp kafka.TopicPartition, suffix string) error {
 	return nil
 }
 
-// Copy copies what a log has more than its copy, at most maxBytes, and at least one batch. caughtUp says that this was all.
+// Copy copies what a log has more than its copy f, at most maxBytes, and at least one batch. caughtUp says that this was all, but for
+// so little that Promote can copy it. buf is memory that is used again.
 //
 // Errors: ErrClosed where the log or the copy is gone; those of the disks. If that of the copy is full, only the copy has failed.
-func (s *Store) Copy(tp kafka.TopicPartition, maxBytes int, buf *[]byte) (n int, caughtUp bool, err error) {
-	l, f := s.Log(tp), s.Future(tp)
-	if l == nil || f == nil {
-		return 0, false, ErrClosed{TP: tp}
+func (s *Store) Copy(f *Log, maxBytes int, buf *[]byte) (n int, caughtUp bool, err error) {
+	l := s.Log(f.tp)
+	if l == nil || s.Future(f.tp) != f {
+		return 0, false, ErrClosed{TP: f.tp}
 	}
 	f.SetConfig(l.Config())
 	if usage, err := s.fs.Usage(f.home().path); err == nil && usage.Usable < int64(maxBytes)+copyReserve {
 		return 0, false, fmt.Errorf("data directory %s has %d bytes left: %w", f.home().path, usage.Usable, syscall.ENOSPC)
 	}
-	n, err = l.copyTo(f, maxBytes, buf)
-	return n, err == nil && f.EndOffset() == l.EndOffset(), err
+	if n, err = l.copyTo(f, maxBytes, buf); err != nil {
+		return n, false, err
+	}
+	behind, err := l.bytesFrom(f.EndOffset())
+	return n, err == nil && behind <= lastCopyBytes/4, nil // else it is too far behind, or was truncated just now
 }
 
 // copyFailed: a full disk is no reason to give up what lies on it; whoever copies gives up the copy.
@@ -231,16 +238,19 @@ func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is
 //
 // A crash finds the log in the old directory; then in both, which Settle decides by the metadata, where whoever moves has had the
 // new one noted before; then in the new one.
-func (s *Store) Promote(tp kafka.TopicPartition, buf *[]byte) (done bool, err error) {
-	l, f := s.Log(tp), s.Future(tp)
-	if l == nil || f == nil {
+func (s *Store) Promote(f *Log, buf *[]byte) (done bool, err error) {
+	tp := f.tp
+	l := s.Log(tp)
+	if l == nil || s.Future(tp) != f {
 		return false, ErrClosed{TP: tp}
 	}
-	if l.hold() > f.EndOffset() {
-		l.release()
-		return false, nil
-	}
+	durable := l.hold()
 	defer l.release()
+	for f.EndOffset() < durable {
+		if n, err := l.copyTo(f, lastCopyBytes, buf); err != nil || n == 0 {
+			return false, err
+		}
+	}
 	d, to := f.home(), f.home().pathOf(tp.String())
 	if err := f.Sync(); err != nil {
 		return false, err

@@ -46,9 +46,9 @@ func copyAll(t testing.TB, s *Store) {
 	t.Helper()
 	var buf []byte
 	for range 1000 {
-		_, caughtUp, err := s.Copy(partition(0), 1000, &buf)
+		_, _, err := s.Copy(s.Future(partition(0)), 1000, &buf)
 		must(t, err)
-		if caughtUp {
+		if s.Future(partition(0)).EndOffset() == s.Log(partition(0)).EndOffset() {
 			return
 		}
 	}
@@ -59,7 +59,7 @@ func promote(t testing.TB, s *Store) {
 	t.Helper()
 	var buf []byte
 	for range 10 {
-		done, err := s.Promote(partition(0), &buf)
+		done, err := s.Promote(s.Future(partition(0)), &buf)
 		must(t, err)
 		if done {
 			return
@@ -182,7 +182,7 @@ func TestACopyFollowsItsLog(t *testing.T) {
 				switch copied {
 				case "a part":
 					for range 8 {
-						_, _, err := s.Copy(partition(0), 1000, &buf)
+						_, _, err := s.Copy(s.Future(partition(0)), 1000, &buf)
 						must(t, err)
 					}
 				case "all":
@@ -386,14 +386,14 @@ func TestAFullDiskFailsTheCopyOnly(t *testing.T) {
 	var buf []byte
 	var err error
 	for range 30 {
-		if _, _, err = s.Copy(partition(0), 1000, &buf); err != nil {
+		if _, _, err = s.Copy(s.Future(partition(0)), 1000, &buf); err != nil {
 			break
 		}
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the copy ends with %v", err)
 	}
-	must(t, s.EndMove(partition(0)))
+	must(t, s.EndMove(s.Future(partition(0))))
 	for _, d := range s.Dirs() {
 		if d.Offline != nil {
 			t.Errorf("%s is offline: %v", d.Path, d.Offline)
@@ -419,10 +419,10 @@ func TestACopyThatCannotTakeItsPlace(t *testing.T) {
 		copyAll(t, s)
 		faulty.Inject(fault)
 		var buf []byte
-		if done, err := s.Promote(partition(0), &buf); done || !errors.Is(err, syscall.EIO) {
+		if done, err := s.Promote(s.Future(partition(0)), &buf); done || !errors.Is(err, syscall.EIO) {
 			t.Fatalf("%+v: %v, %v", fault, done, err)
 		}
-		must(t, s.EndMove(partition(0)))
+		must(t, s.EndMove(s.Future(partition(0))))
 		appendTest(t, l, batchSpec{})
 		if l.Dir() != moveFrom+"/orders-0" || dirs(t, faulty, moveTo, "orders-0") != dirs(t, faulty, moveTo, deleteSuffix)+dirs(t, faulty, moveTo, futureSuffix) {
 			t.Errorf("%+v: it is in %s; there is\n%s", fault, l.Dir(), listing(t, faulty, "/data"))
