@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,7 +94,7 @@ func (b *Broker) whereItIs(node kafka.BrokerID, err error) error {
 		return err
 	}
 	e := r.Listeners[0]
-	return kafka.Errorf(kafka.DuplicateBrokerRegistration, "%v Node %d of this cluster is %s:%d.", err, node, e.Host, e.Port)
+	return kafka.Errorf(kafka.DuplicateBrokerRegistration, "%v Node %d of this cluster is %s.", err, node, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
 }
 
 // contacts are members that a node which joins can get its log from: this one, and those that may lead.

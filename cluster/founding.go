@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/cluster/metadata"
@@ -133,4 +135,6 @@ func (h Hello) foundWith(members []metadata.QuorumMember, missing []string, clus
 	return Founding{ClusterID: clusterID, Founders: members}, nil
 }
 
-func address(m metadata.QuorumMember) string { return fmt.Sprintf("%s:%d", m.Host, m.Port) }
+func address(m metadata.QuorumMember) string {
+	return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Port)))
+}

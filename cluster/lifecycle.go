@@ -64,6 +64,7 @@ type lifecycle struct {
 	askedAt  time.Time
 	failures int       // since the last answer
 	warned   bool      // of them
+	taken    bool      // another process has the id: that was said
 	turned   bool      // somebody else leads since then
 	began    time.Time // Start
 	pending  time.Time // the controlled shutdown began
@@ -320,6 +321,11 @@ func (l *lifecycle) notRegistered(now time.Time, err error) error {
 			return fmt.Errorf("another process runs as broker %d of this cluster; each node needs a node.id of its own: %w", l.o.Self, err)
 		}
 		return fmt.Errorf("no controller has registered this broker within %v: %w", l.o.RegistrationTimeout, err)
+	}
+	if code == kafka.DuplicateBrokerRegistration && !l.taken {
+		l.taken, l.warned = true, true
+		l.logger.Warn("another process is registered as this broker; if it was this node's own and was killed, this one takes its place when its session is over, else each node needs a node.id of its own",
+			"broker", l.o.Self, "session", l.o.SessionTimeout)
 	}
 	l.retry(now, err)
 	return nil

@@ -38,7 +38,6 @@ type node struct {
 	lossy map[partitionID]bool
 	// unclean says that the next registration will tell that records may be lost, of whatever there is then.
 	unclean     bool
-	wiped       bool       // and that it has another disk
 	incarnation kafka.UUID // of the last process
 }
 
@@ -185,7 +184,6 @@ func (n *node) wipe() {
 	n.broken = nil
 	n.s.w.tracef("n%d gets an empty disk", n.id)
 	n.markLossy(true)
-	n.wiped = true
 }
 
 // markLossy notes that the node may have lost records of all its replicas, and whether it has.
@@ -218,7 +216,7 @@ func (n *node) settleLossy(img *metadata.Image) {
 	if !known || n.proc == nil || b.Incarnation != n.incarnation || n.proc.dirFailed {
 		return
 	}
-	n.unclean, n.wiped = false, false
+	n.unclean = false
 	for id := range n.lossy {
 		t, there := img.Topics.ByID(id.TopicID)
 		if !there || t.Partition(id.Partition) == nil || !t.Partition(id.Partition).HasReplica(n.id) || t.Partition(id.Partition).InISR(n.id) {
@@ -230,7 +228,7 @@ func (n *node) settleLossy(img *metadata.Image) {
 // bears reports whether the node may lose records now, of every partition that it has a replica of: with it, fewer replicas
 // than min.insync.replicas have lost some.
 func (s *simulation) bears(n *node) bool {
-	for id := range n.replicas(s.newest) {
+	for id, p := range n.replicas(s.newest) {
 		t, _ := s.newest.Topics.ByID(id.TopicID)
 		lost := 1
 		for _, other := range s.nodes {
@@ -238,7 +236,7 @@ func (s *simulation) bears(n *node) bool {
 				lost++
 			}
 		}
-		if lost > s.needed(s.newest, t, id.Partition)-1 && !s.mayLose(t.Name) {
+		if minISR := min(s.minISR(s.newest, t.Name), len(p.Replicas)); lost > minISR-1 && !s.mayLose(t.Name) {
 			return false
 		}
 	}
