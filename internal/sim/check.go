@@ -69,6 +69,9 @@ type history struct {
 	// mayStand says that it may have no leader in the end: when it was made, so many of its replicas had lost their power
 	// without being missed that nobody is left who is known to have everything.
 	mayStand bool
+	// held says that as many replicas as min.insync.replicas were in its ISR at some time: only then anything can have become
+	// visible, and only then the replication promises to bear that some of them are lost.
+	held bool
 	// deletedEnd is the highest offset that a log ever began at: what lies below it may be gone, and come back.
 	deletedEnd int64
 

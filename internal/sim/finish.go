@@ -95,7 +95,7 @@ func (s *simulation) unsettled() string {
 
 func (s *simulation) unsettledPartition(t *metadata.Topic, i int32) string {
 	p := t.Partition(i)
-	if p.Leader == kafka.NoBroker && s.check.partitions[partitionID{TopicID: t.ID, Partition: i}].mayStand {
+	if s.stands(partitionID{TopicID: t.ID, Partition: i}) {
 		return ""
 	}
 	if p.Leader == kafka.NoBroker {
@@ -118,6 +118,19 @@ func (s *simulation) unsettledPartition(t *metadata.Topic, i int32) string {
 	return ""
 }
 
+// stands reports whether a partition has no leader, and may stay so. There are two cases. Too many of its replicas came back
+// from a loss of power or of a disk of which the controller had not heard when it made the partition: nobody can tell that
+// these have lost nothing. Or its ISR never had min.insync.replicas members, as where the others are away when the partition is
+// made, and who was in it lost its disk; then nothing was acknowledged, and nothing ever became visible, or this is no excuse.
+func (s *simulation) stands(id partitionID) bool {
+	t, known := s.newest.Topics.ByID(id.TopicID)
+	if !known || t.Partition(id.Partition) == nil || t.Partition(id.Partition).Leader != kafka.NoBroker {
+		return false
+	}
+	h := s.check.partitions[id]
+	return h.mayStand || !h.held && h.end() == 0
+}
+
 func (s *simulation) observed(broker kafka.BrokerID, topic kafka.TopicID, partition int32) *observed {
 	proc := s.node(broker).proc
 	if proc == nil {
@@ -134,21 +147,41 @@ func (s *simulation) observed(broker kafka.BrokerID, topic kafka.TopicID, partit
 func (s *simulation) finish() {
 	for t := range s.newest.Topics.All() {
 		for i := range t.Partitions {
-			id := partitionID{TopicID: t.ID, Partition: int32(i)}
-			var first []storedBatch
-			for j, broker := range t.Partitions[i].Replicas {
-				o := s.observed(broker, t.ID, int32(i))
-				if o == nil {
-					continue // which unsettled has told
-				}
-				s.countEpochs(o.log)
-				batches := s.finalReplica(broker, id, o.log)
-				if j == 0 {
-					first = batches
-				} else if !sameBatches(first, batches) {
-					s.check.violate("replicas-differ", id, "%s-%d differs on brokers %d and %d", t.Name, i, t.Partitions[i].Replicas[0], broker)
-				}
+			if id := (partitionID{TopicID: t.ID, Partition: int32(i)}); s.stands(id) {
+				s.finishStanding(id, &t.Partitions[i])
+			} else {
+				s.finishPartition(id, &t.Partitions[i])
 			}
+		}
+	}
+}
+
+// finishStanding checks a partition that has no leader. Its replicas were not made equal, and what the log of each has above its
+// high watermark was never visible; what is below was checked when it became so. But all that was is on some replica.
+func (s *simulation) finishStanding(id partitionID, p *metadata.PartitionRegistration) {
+	h := s.check.partitions[id]
+	has := func(broker kafka.BrokerID) bool {
+		o := s.observed(broker, id.TopicID, id.Partition)
+		return o != nil && o.log.EndOffset() >= h.end()
+	}
+	if !h.mayLose && !slices.ContainsFunc(p.Replicas, has) {
+		s.check.violate("lost-write", id, "%v has no leader, and none of its replicas has all up to %d, which was visible", h.id, h.end())
+	}
+}
+
+func (s *simulation) finishPartition(id partitionID, p *metadata.PartitionRegistration) {
+	var first []storedBatch
+	for j, broker := range p.Replicas {
+		o := s.observed(broker, id.TopicID, id.Partition)
+		if o == nil {
+			continue // which unsettled has told
+		}
+		s.countEpochs(o.log)
+		batches := s.finalReplica(broker, id, o.log)
+		if j == 0 {
+			first = batches
+		} else if !sameBatches(first, batches) {
+			s.check.violate("replicas-differ", id, "%v differs on brokers %d and %d", s.check.partitions[id].id, p.Replicas[0], broker)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (s *simulation) published(n *node, _ *metadata.Delta, img *metadata.Image) 
 	if img.Index <= s.newest.Index {
 		return
 	}
-	s.compare(metadata.Diff(s.newest, img))
+	s.compare(metadata.Diff(s.newest, img), img)
 	s.newest = img
 	for _, n := range s.nodes {
 		n.settleLossy(img)
@@ -32,10 +32,10 @@ func (s *simulation) published(n *node, _ *metadata.Delta, img *metadata.Image) 
 }
 
 // compare counts what happened between two images, and checks what must hold.
-func (s *simulation) compare(d *metadata.Delta) {
+func (s *simulation) compare(d *metadata.Delta, img *metadata.Image) {
 	for _, t := range d.TopicsCreated {
 		for p := range t.Partitions {
-			s.begin(t, int32(p))
+			s.begin(img, t, int32(p))
 		}
 		s.w.tracef("  topic %s %v: %d partitions", t.Name, t.ID, len(t.Partitions))
 	}
@@ -51,8 +51,9 @@ func (s *simulation) compare(d *metadata.Delta) {
 			if old := c.Old.Partition(p); old != nil {
 				s.change(id, tp, old, c.New.Partition(p))
 			} else {
-				s.begin(c.New, p)
+				s.begin(img, c.New, p)
 			}
+			s.hold(img, id, c.New)
 		}
 	}
 	for _, b := range d.Brokers {
@@ -61,18 +62,32 @@ func (s *simulation) compare(d *metadata.Delta) {
 }
 
 // begin takes note of a new partition. A replica on a broker that has lost its power since it registered, and was not missed
-// yet, will leave the ISR as if it had lost something.
-func (s *simulation) begin(t *metadata.Topic, p int32) {
+// yet, will leave the ISR as if it had lost something. One that got an empty disk since then has lost its part in the
+// partition already: whatever the ISR says of it, it comes back with nothing, and will not even be elected as the last leader.
+func (s *simulation) begin(img *metadata.Image, t *metadata.Topic, p int32) {
 	id := partitionID{TopicID: t.ID, Partition: p}
 	s.know(id, kafka.TopicPartition{Topic: t.Name, Partition: p})
 	unclean := 0
 	for _, broker := range t.Partition(p).Replicas {
 		if n := s.node(broker); n.unclean {
-			n.lossy[id] = false
+			n.lossy[id] = n.wiped
 			unclean++
 		}
 	}
-	s.check.partitions[id].mayStand = unclean > min(s.minISR(s.newest, t.Name), len(t.Partition(p).Replicas))-1
+	s.check.partitions[id].mayStand = unclean > s.needed(img, t, p)-1
+	s.hold(img, id, t)
+}
+
+// needed is how many members the ISR of a partition must have for records to become visible.
+func (s *simulation) needed(img *metadata.Image, t *metadata.Topic, p int32) int {
+	return min(s.minISR(img, t.Name), len(t.Partition(p).Replicas))
+}
+
+// hold notes that the ISR of a partition has so many.
+func (s *simulation) hold(img *metadata.Image, id partitionID, t *metadata.Topic) {
+	if h := s.check.partitions[id]; len(t.Partition(id.Partition).ISR) >= s.needed(img, t, id.Partition) {
+		h.held = true
+	}
 }
 
 func (s *simulation) change(id partitionID, tp kafka.TopicPartition, old, now *metadata.PartitionRegistration) {

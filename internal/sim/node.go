@@ -38,6 +38,7 @@ type node struct {
 	lossy map[partitionID]bool
 	// unclean says that the next registration will tell that records may be lost, of whatever there is then.
 	unclean     bool
+	wiped       bool       // and that it has another disk
 	incarnation kafka.UUID // of the last process
 }
 
@@ -184,6 +185,7 @@ func (n *node) wipe() {
 	n.broken = nil
 	n.s.w.tracef("n%d gets an empty disk", n.id)
 	n.markLossy(true)
+	n.wiped = true
 }
 
 // markLossy notes that the node may have lost records of all its replicas, and whether it has.
@@ -216,7 +218,7 @@ func (n *node) settleLossy(img *metadata.Image) {
 	if !known || n.proc == nil || b.Incarnation != n.incarnation || n.proc.dirFailed {
 		return
 	}
-	n.unclean = false
+	n.unclean, n.wiped = false, false
 	for id := range n.lossy {
 		t, there := img.Topics.ByID(id.TopicID)
 		if !there || t.Partition(id.Partition) == nil || !t.Partition(id.Partition).HasReplica(n.id) || t.Partition(id.Partition).InISR(n.id) {
@@ -228,7 +230,7 @@ func (n *node) settleLossy(img *metadata.Image) {
 // bears reports whether the node may lose records now, of every partition that it has a replica of: with it, fewer replicas
 // than min.insync.replicas have lost some.
 func (s *simulation) bears(n *node) bool {
-	for id, p := range n.replicas(s.newest) {
+	for id := range n.replicas(s.newest) {
 		t, _ := s.newest.Topics.ByID(id.TopicID)
 		lost := 1
 		for _, other := range s.nodes {
@@ -236,7 +238,7 @@ func (s *simulation) bears(n *node) bool {
 				lost++
 			}
 		}
-		if minISR := min(s.minISR(s.newest, t.Name), len(p.Replicas)); lost > minISR-1 && !s.mayLose(t.Name) {
+		if lost > s.needed(s.newest, t, id.Partition)-1 && !s.mayLose(t.Name) {
 			return false
 		}
 	}

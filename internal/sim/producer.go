@@ -278,7 +278,7 @@ func (p *producer) drop(s *send) { p.resolve(s) }
 // waiting counts batches that have no answer, and should have one.
 func (p *producer) waiting(s *simulation) (n int) {
 	for _, l := range p.order {
-		if !s.check.partitions[l.id].mayStand {
+		if !s.stands(l.id) {
 			n += len(l.pending)
 		}
 	}

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
+	"weir/cluster"
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
@@ -73,6 +75,11 @@ func (st stage) active(n *node) bool {
 	return n.proc != nil && known && b.Active() && b.Incarnation == n.incarnation
 }
 
+// playLater plays the scenario once the cluster has settled.
+func (s *simulation) playLater() {
+	s.w.after(100*time.Millisecond, func() { s.o.scenario.play(s) })
+}
+
 // when runs f as soon as a condition holds.
 func (s *simulation) when(holds func() bool, f func()) {
 	if holds() {
@@ -88,7 +95,7 @@ func (s *simulation) when(holds func() bool, f func()) {
 var theRestartedFollower = &scenario{name: "a follower loses its disk while it is on its way into the ISR", play: func(s *simulation) {
 	st, ok := s.set()
 	if !ok {
-		s.w.after(100*time.Millisecond, func() { s.o.scenario.play(s) })
+		s.playLater()
 		return
 	}
 	st.follower.kill()
@@ -122,3 +129,53 @@ var theRestartedFollower = &scenario{name: "a follower loses its disk while it i
 		})
 	})
 }}
+
+// theLateProposal is what the partition epoch of KIP-497 is for. A leader lets a follower into the ISR, and the network keeps
+// a copy of that request. The follower falls behind and leaves the ISR again, while the leader goes on; then the copy arrives.
+// Leader epoch and broker epochs are those of today, and the follower lacks what was acknowledged without it.
+var theLateProposal = &scenario{name: "a proposal arrives after the ISR has changed once more", play: func(s *simulation) {
+	st, ok := s.set()
+	if !ok {
+		s.playLater()
+		return
+	}
+	var late controller.Command
+	st.follower.kill()
+	s.when(func() bool { return !st.registration().InISR(st.follower.id) }, func() {
+		s.lost = func(from *node, cmd controller.Command) bool {
+			if alter, is := cmd.(controller.AlterPartition); is && from == st.leader && late == nil && st.letsIn(alter) {
+				late = cmd
+			}
+			return false
+		}
+		st.follower.start()
+		s.when(func() bool { return late != nil && st.registration().InISR(st.follower.id) }, func() {
+			s.lost = nil
+			s.net.cut(both(st.leader.host.id, st.follower.host.id), 1)
+			s.when(func() bool { return !st.registration().InISR(st.follower.id) }, func() {
+				s.w.after(500*time.Millisecond, func() { // records are acknowledged meanwhile
+					st.ask(late)
+					s.w.after(time.Second, func() { s.net.cut(both(st.leader.host.id, st.follower.host.id), -1) })
+				})
+			})
+		})
+	})
+}}
+
+// letsIn reports whether a request is to let the follower into the ISR of the partition.
+func (st stage) letsIn(cmd controller.AlterPartition) bool {
+	return slices.ContainsFunc(cmd.Partitions, func(c controller.ISRChange) bool {
+		return c.TopicID == st.id.TopicID && c.Partition == st.id.Partition &&
+			slices.ContainsFunc(c.ISR, func(m controller.ISRMember) bool { return m.Broker == st.follower.id })
+	})
+}
+
+// ask has a request of the leader arrive at the controller. It is no part of the leader's process any more.
+func (st stage) ask(cmd controller.Command) {
+	peers{st.leader.proc}.Submit(st.controller.member(), cmd, func(a cluster.Answer, _ error) {
+		reply, _ := a.Reply.(controller.AlterPartitionReply)
+		for _, p := range reply.Partitions {
+			st.leader.proc.countISRAnswer(p.Code)
+		}
+	})
+}

@@ -9,6 +9,7 @@ func TestScenarios(t *testing.T) {
 		met rarity // what shows that it came to that
 	}{
 		{theRestartedFollower, rareExpandReverted},
+		{theLateProposal, rareISRProposalFenced},
 	} {
 		r := run(t, Options{Seed: 1, scenario: c.scenario})
 		if r.Failed() || r.Rare[c.met] == 0 {

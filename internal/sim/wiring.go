@@ -84,7 +84,7 @@ func (n *node) endpoint() metadata.Endpoint {
 // member is the node as the quorum knows it.
 func (n *node) member() metadata.QuorumMember {
 	dir := n.directory(0)
-	return metadata.QuorumMember{RaftID: quorum.RaftID(dir), Node: n.id, Directory: dir, Host: n.endpoint().Host, Port: n.endpoint().Port}
+	return metadata.QuorumMember{RaftID: quorum.RaftID(dir), Node: n.id, Directory: dir, Host: n.endpoint().Host, Port: n.endpoint().Port, Controller: true}
 }
 
 // founders are the nodes that found the cluster, with their first disks.
