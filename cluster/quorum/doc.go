@@ -42,6 +42,11 @@
 // PreVote and CheckQuorum are on: whoever was cut off disturbs nobody, and a leader that is cut off steps down. A leader
 // that stops in good order hands over (TransferLeadership). One whose process is proven gone is not waited for (Suspect).
 //
+// # Recovery
+//
+// A quorum that has lost its majority for good decides nothing any more. Recover makes one node the only voter, by a log that begins
+// anew with a snapshot far ahead of all that anybody has: so whoever else comes back takes it over, as every follower that is behind.
+//
 // # What is refused
 //
 // What cannot be trusted is refused by name and left as it is: another cluster's log, another directory's, Kafka's own, a log
