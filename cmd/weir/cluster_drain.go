@@ -26,18 +26,21 @@ const (
 
 // drain is what `weir cluster drain` is told.
 type drain struct {
-	flags    *clientFlags
-	cmd      *cobra.Command
-	output   outputFormat
-	node     int32
-	dryRun   bool
-	throttle int64 // bytes a second; 0: none
+	flags  *clientFlags
+	cmd    *cobra.Command
+	output outputFormat
+	node   int32
+	dryRun bool
+	// leaveOffline says that partitions which nobody leads stay where they are.
+	leaveOffline bool
+	throttle     int64 // bytes a second; 0: none
 }
 
 // drainResult is the line of `weir cluster drain -o json`.
 type drainResult struct {
 	Node  int32       `json:"node"`
 	Moved []drainMove `json:"moved"` // or to be moved, with --dry-run
+	Left  int         `json:"left"`  // replicas that it still holds: of partitions that nobody leads
 }
 
 type drainMove struct {
@@ -55,7 +58,7 @@ func newClusterDrainCommand(flags *clientFlags) *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Move all replicas away from a node",
 		Long: `Move all replicas away from a node to the others, a few partitions at a time, while clients go on; records are copied before
-anything is given up. Racks stay apart where there are racks enough. When a partition has no place to go to, nothing is moved.
+anything is given up. Racks stay apart where there are racks enough. When a partition has no place to go to, or nobody leads it, nothing is moved.
 
 The command waits until all has arrived. Interrupted, what is under way goes on; run it again to go on with the rest, or with
 --cancel to take back what is under way. New topics may be placed on the node all the same, so stop and remove it soon.`,
@@ -87,6 +90,7 @@ The command waits until all has arrived. Interrupted, what is under way goes on;
 	d.output.register(cmd)
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "only print what would be moved")
 	cmd.Flags().BoolVar(&cancel, "cancel", false, "take back the moves away from the node that are under way")
+	cmd.Flags().BoolVar(&d.leaveOffline, "leave-offline", false, "move the rest where nobody leads some of the partitions")
 	cmd.Flags().StringVar(&throttle, "throttle", "", "copy no more than so many `bytes` a second to and from each node")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "cancel")
 	return cmd
@@ -131,7 +135,7 @@ func (d *drain) run(client *kgo.Client) error {
 	if v.node(d.node) == nil {
 		return fmt.Errorf("there is no node %d; there are %s", d.node, v.known())
 	}
-	moves, err := v.planDrain(d.node, moving)
+	moves, err := v.planDrain(d.node, moving, d.leaveOffline)
 	if err != nil {
 		return err
 	}
@@ -173,6 +177,10 @@ func (d *drain) print(r *drainResult) error {
 		}
 		return writeTable(out, []string{"TOPIC", "PARTITION", "FROM", "TO"}, rows)
 	}
+	if r.Left > 0 {
+		fmt.Fprintf(out, "%d replicas were moved away from node %d; it still has %d of partitions that nobody leads.\n", len(r.Moved), r.Node, r.Left)
+		return nil
+	}
 	fmt.Fprintf(out, "Node %d holds no replicas; %d were moved away. To take it out: stop it, then `weir cluster remove %d`.\n", r.Node, len(r.Moved), r.Node)
 	return nil
 }
@@ -184,11 +192,12 @@ func (d *drain) moveAll(client *kgo.Client, result *drainResult) error {
 		if err != nil {
 			return err
 		}
-		moves, err := v.planDrain(d.node, moving)
+		moves, err := v.planDrain(d.node, moving, d.leaveOffline)
 		if err != nil {
 			return err
 		}
 		if len(moves) == 0 && countLeaving(moving, d.node) == 0 {
+			result.Left = v.node(d.node).Replicas
 			return d.print(result)
 		}
 		wave := moves[:min(len(moves), drainWave)]
@@ -246,7 +255,7 @@ func (d *drain) alter(client *kgo.Client, req kadm.AlterPartitionAssignmentsReq,
 
 // await waits until nothing is leaving the node any more, and all brokers may know it, and says now and then how far that is.
 func (d *drain) await(client *kgo.Client, wave []move, moved, later int) error {
-	reported := time.Now()
+	reported, said := time.Now(), ""
 	for {
 		v, moving, err := d.look(client)
 		if err != nil && d.cmd.Context().Err() == nil {
@@ -256,9 +265,9 @@ func (d *drain) await(client *kgo.Client, wave []move, moved, later int) error {
 		if err == nil && left == 0 && !v.holdsAny(d.node, wave) { // a broker that was asked may be behind
 			return nil
 		}
-		if time.Since(reported) >= drainReport {
-			fmt.Fprintf(d.cmd.ErrOrStderr(), "weir: %d of %d moved, %d under way\n", moved-left, moved+later, left)
-			reported = time.Now()
+		if line := fmt.Sprintf("%d of %d moved, %d under way", moved-left, moved+later, left); time.Since(reported) >= drainReport && line != said {
+			fmt.Fprintln(d.cmd.ErrOrStderr(), "weir:", line)
+			reported, said = time.Now(), line
 		}
 		select {
 		case <-time.After(drainInterval):

@@ -19,18 +19,23 @@ type move struct {
 // planDrain says how a node comes to hold nothing: each of its replicas goes to the node that, among those that are up and have
 // none of the partition, is in a rack with none of it, if there is such a rack, and holds the fewest. The order of preference
 // stays, so that the new replica leads where the old one did. Nothing is planned at all where one partition has no place to go
-// to: the error names the topics. What is leaving the node already is left alone.
-func (v *clusterView) planDrain(node int32, moving []kadm.ListPartitionReassignmentsResponse) ([]move, error) {
+// to, or nobody leads it, so that nobody could be copied from: the error names them. With leaveOffline the latter are passed over.
+// What is leaving the node already is left alone.
+func (v *clusterView) planDrain(node int32, moving []kadm.ListPartitionReassignmentsResponse, leaveOffline bool) ([]move, error) {
 	load := make(map[int32]int)
 	for _, n := range v.nodes {
 		load[n.Node] = n.Replicas
 	}
 	var moves []move
-	var stuck []string
+	var stuck, offline []string
 	for _, t := range v.topics.Sorted() {
 		for _, p := range t.Partitions.Sorted() {
 			at := slices.Index(p.Replicas, node)
 			if at < 0 || leaves(moving, t.Topic, p.Partition, node) {
+				continue
+			}
+			if p.Leader < 0 {
+				offline = append(offline, fmt.Sprintf("%s[%d]", t.Topic, p.Partition))
 				continue
 			}
 			to, found := v.place(p, node, load)
@@ -51,6 +56,10 @@ func (v *clusterView) planDrain(node int32, moving []kadm.ListPartitionReassignm
 	if stuck != nil {
 		return nil, fmt.Errorf("node %d cannot be drained, and nothing was moved: without it %d nodes are up, and %s; let another node join first, or give these topics fewer replicas",
 			node, v.upWithout(node), strings.Join(stuck, ", "))
+	}
+	if offline != nil && !leaveOffline {
+		return nil, fmt.Errorf("node %d cannot be drained, and nothing was moved: nobody leads %s, so nobody has the records to copy; start the node that has them, or move the rest with --leave-offline",
+			node, strings.Join(offline, ", "))
 	}
 	return moves, nil
 }

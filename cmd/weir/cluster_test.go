@@ -54,7 +54,7 @@ func TestPlanDrain(t *testing.T) {
 		{"nothing to do", nodesOf("", ""), map[string][][]int32{"t": {{2}}}, nil, ""},
 	} {
 		v := viewOf(c.nodes, c.topics)
-		moves, err := v.planDrain(1, c.moving)
+		moves, err := v.planDrain(1, c.moving, false)
 		if err != nil || text(moves) != c.want {
 			t.Errorf("%s: %q, %v; want %q", c.name, text(moves), err, c.want)
 		}
@@ -66,7 +66,7 @@ func TestPlanDrainWithoutPlace(t *testing.T) {
 	nodes := nodesOf("", "", "")
 	nodes[2].State = stateFenced
 	v := viewOf(nodes, map[string][][]int32{"small": {{1}}, "large": {{1, 2}, {2, 1}}})
-	moves, err := v.planDrain(1, nil)
+	moves, err := v.planDrain(1, nil, true)
 	if err == nil || moves != nil {
 		t.Fatalf("planned %v, %v", moves, err)
 	}
@@ -77,6 +77,18 @@ func TestPlanDrainWithoutPlace(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "small") || strings.Count(err.Error(), "large") != 1 {
 		t.Errorf("%q names other topics than the one that is in the way, once", err)
+	}
+}
+
+// What nobody leads cannot be copied: it is in the way unless the user says that it may stay.
+func TestPlanDrainOffline(t *testing.T) {
+	v := viewOf(nodesOf("", "", ""), map[string][][]int32{"t": {{1, 2}, {1}}})
+	v.topics["t"].Partitions[1] = kadm.PartitionDetail{Topic: "t", Partition: 1, Leader: -1, Replicas: []int32{1}, ISR: []int32{1}}
+	if moves, err := v.planDrain(1, nil, false); err == nil || moves != nil || !strings.Contains(err.Error(), "nobody leads t[1]") {
+		t.Errorf("planned %v, %v", moves, err)
+	}
+	if moves, err := v.planDrain(1, nil, true); err != nil || len(moves) != 1 || moves[0].partition != 0 {
+		t.Errorf("planned %v, %v", moves, err)
 	}
 }
 
