@@ -11,7 +11,6 @@ import (
 	"weir/cluster/metadata"
 	"weir/internal/clock"
 	"weir/internal/kafka"
-	"weir/log"
 )
 
 const (
@@ -21,14 +20,13 @@ const (
 )
 
 // assignments tell the controller in which directories this broker's replicas are, where it does not know or is wrong
-// (KIP-858): after a disk was replaced, and where there is more than one. Until it knows, such a replica leads nothing, and
-// a directory that fails takes it out of no ISR.
+// (KIP-858): after a disk was replaced, where there is more than one, and before a replica moves to another. Until it knows,
+// such a replica leads nothing, and a directory that fails takes it out of no ISR.
 //
 // Goroutines: one while there is something to tell. Safe for concurrent use.
 type assignments struct {
 	self     kafka.BrokerID
 	replicas *replica.Manager
-	store    *log.Store
 	node     func() commander
 	clock    clock.Clock
 	logger   *slog.Logger
@@ -51,8 +49,8 @@ type commander interface {
 	Submit(context.Context, controller.Command) (controller.Reply, error)
 }
 
-func newAssignments(self kafka.BrokerID, replicas *replica.Manager, store *log.Store, node func() commander, c clock.Clock, logger *slog.Logger) *assignments {
-	a := &assignments{self: self, replicas: replicas, store: store, node: node, clock: c, logger: logger}
+func newAssignments(self kafka.BrokerID, replicas *replica.Manager, node func() commander, c clock.Clock, logger *slog.Logger) *assignments {
+	a := &assignments{self: self, replicas: replicas, node: node, clock: c, logger: logger}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.mu.queued = make(map[kafka.TopicPartition]bool)
 	return a
@@ -72,25 +70,36 @@ func (a *assignments) Apply(delta *metadata.Delta, img *metadata.Image) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.image = img
-	for _, tp := range wrong {
+	a.queueLocked(wrong...)
+}
+
+// look looks at a replica that moves to another directory, or does not any more.
+func (a *assignments) look(tp kafka.TopicPartition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.queueLocked(tp)
+}
+
+func (a *assignments) queueLocked(tps ...kafka.TopicPartition) {
+	for _, tp := range tps {
 		if !a.mu.queued[tp] {
 			a.mu.queued[tp] = true
 			a.mu.pending = append(a.mu.pending, tp)
 		}
 	}
-	if len(a.mu.pending) > 0 && !a.mu.running && a.ctx.Err() == nil {
+	if len(a.mu.pending) > 0 && a.mu.image != nil && !a.mu.running && a.ctx.Err() == nil {
 		a.mu.running = true
 		a.mu.work.Go(a.run)
 	}
 }
 
-// misplaced returns the directory that a replica is in, if the controller believes that it is elsewhere.
+// misplaced returns the directory that a replica is in, or is about to be, if the controller believes that it is elsewhere.
 func (a *assignments) misplaced(tp kafka.TopicPartition, r *metadata.PartitionRegistration) (kafka.DirectoryID, bool) {
 	p := a.replicas.Partition(tp)
 	if p == nil {
 		return kafka.DirectoryID{}, false
 	}
-	dir := a.store.DirectoryOf(p.Log())
+	dir := a.replicas.Directory(p)
 	return dir, dir != r.Directory(a.self)
 }
 

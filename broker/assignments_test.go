@@ -63,7 +63,7 @@ func TestTheControllerIsToldOfWhatIsPublishedJustNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := notedCommands{epoch: 7, cmds: make(chan controller.Command, 1)}
-	a := newAssignments(1, b.replicas, b.store, func() commander { return c }, clock.System(), slog.New(slog.DiscardHandler))
+	a := newAssignments(1, b.replicas, func() commander { return c }, clock.System(), slog.New(slog.DiscardHandler))
 	defer a.close()
 	a.Apply(delta, now)
 	cmd := (<-c.cmds).(controller.AssignReplicasToDirs)

@@ -170,11 +170,13 @@ func (b *Broker) makeReplicas() {
 	})
 	b.replicas = replica.NewManager(replica.Options{Self: b.Config.NodeID, Epoch: b.epoch, Logs: b.store, FsyncPolicy: log.FsyncPolicy(b.Config.FsyncPolicy), Logger: b.Logger,
 		Clock: b.Clock, MaxLag: r.LagTimeMax, Followers: b.others.fetchers, Controller: b.others.isr, Throttle: replica.NewThrottle(d.LeaderThrottledRate),
+		Misplaced: func(tp kafka.TopicPartition) { b.others.places.look(tp) },
 		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
 			return topicConfig(b.Config, b.Config.NodeID, img, topic)
 		}})
-	b.others.places = newAssignments(b.Config.NodeID, b.replicas, b.store, func() commander { return b.node }, b.Clock, b.Logger)
-	b.others.startCopying(b.replicas.ISRUpdates(), b.Clock)
+	b.replicas.Moves().SetRate(b.Clock.Now(), d.AlterLogDirsRate)
+	b.others.places = newAssignments(b.Config.NodeID, b.replicas, func() commander { return b.node }, b.Clock, b.Logger)
+	b.others.startCopying(b.replicas.ISRUpdates(), b.replicas.Moves(), b.Clock)
 }
 
 // epoch is this broker's, as it is registered; -1 before that.

@@ -24,7 +24,7 @@ type others struct {
 	isr      *isrController
 	places   *assignments
 
-	updates sync.WaitGroup // the updates of ISRs
+	updates sync.WaitGroup // the updates of ISRs, and the moves of replicas
 	stop    context.CancelFunc
 }
 
@@ -48,12 +48,13 @@ func (b *Broker) makeLinks() {
 	b.others.links = newBrokerLinks(brokerLinksOptions{Self: b.Config.NodeID, Listener: b.Config.InterBrokerListener, Clock: b.Clock, Name: name, Observer: thisNode{b}})
 }
 
-// startCopying begins to fetch what other brokers lead, and to propose ISRs for what this one leads.
-func (o *others) startCopying(updates *replica.ISRUpdates, c clock.Clock) {
+// startCopying begins to fetch what other brokers lead, to propose ISRs for what this one leads, and to move replicas between directories.
+func (o *others) startCopying(updates *replica.ISRUpdates, moves *replica.Moves, c clock.Clock) {
 	o.fetchers.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	o.stop = cancel
 	o.updates.Go(func() { updates.Run(ctx, c) })
+	o.updates.Go(func() { moves.Run(ctx, c) })
 }
 
 // stopCopying ends the copying of partitions in both directions.

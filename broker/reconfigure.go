@@ -18,5 +18,6 @@ func (b *Broker) reconfigure(delta *metadata.Delta, img *metadata.Image) {
 	now := b.Clock.Now()
 	b.replicas.Throttle.SetRate(now, settings.LeaderThrottledRate)
 	b.others.fetchers.SetRate(now, settings.FollowerThrottledRate)
+	b.replicas.Moves().SetRate(now, settings.AlterLogDirsRate)
 	b.store.SetProducerExpiration(settings.ProducerIDExpiration.Milliseconds())
 }

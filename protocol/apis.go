@@ -71,6 +71,7 @@ var apis = table([]API{
 	{Key: 23, Name: "OffsetForLeaderEpoch", Min: 2, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.OffsetForLeaderEpochRequest]},
 	{Key: 32, Name: "DescribeConfigs", Min: 1, Max: 4, MaxBytes: maxLargeBytes, newRequest: request[kmsg.DescribeConfigsRequest]},
 	{Key: 33, Name: "AlterConfigs", Min: 0, Max: 2, MaxBytes: maxLargeBytes, newRequest: request[kmsg.AlterConfigsRequest]},
+	{Key: 34, Name: "AlterReplicaLogDirs", Min: 1, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.AlterReplicaLogDirsRequest]},
 	{Key: 35, Name: "DescribeLogDirs", Min: 1, Max: 4, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DescribeLogDirsRequest]},
 	{Key: 37, Name: "CreatePartitions", Min: 0, Max: 3, MaxBytes: maxSmallBytes, newRequest: request[kmsg.CreatePartitionsRequest]},
 	{Key: 42, Name: "DeleteGroups", Min: 0, Max: 2, MaxBytes: maxSmallBytes, newRequest: request[kmsg.DeleteGroupsRequest]},

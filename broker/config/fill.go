@@ -119,6 +119,7 @@ type Dynamic struct {
 	NumReplicaFetchers    int32
 	LeaderThrottledRate   int64 // bytes a second
 	FollowerThrottledRate int64
+	AlterLogDirsRate      int64 // bytes a second
 	CleanerThreads        int32
 	CleanerBytesPerSecond float64
 }
@@ -140,6 +141,7 @@ func (s *Server) Dynamic(brokerDefault, broker map[string]string) Dynamic {
 		NumReplicaFetchers:    int32(get("num.replica.fetchers").num),
 		LeaderThrottledRate:   get("leader.replication.throttled.rate").num,
 		FollowerThrottledRate: get("follower.replication.throttled.rate").num,
+		AlterLogDirsRate:      get("replica.alter.log.dirs.io.max.bytes.per.second").num,
 		CleanerThreads:        int32(get("log.cleaner.threads").num),
 		CleanerBytesPerSecond: get("log.cleaner.io.max.bytes.per.second").dbl,
 	}

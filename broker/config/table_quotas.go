@@ -22,7 +22,7 @@ var quotaTable = []Def{
 		Doc: "Bytes a second that a leader sends to throttled replicas which are not in sync."},
 	{Name: "follower.replication.throttled.rate", Unlisted: true, Type: Long, Default: "9223372036854775807", Valid: atLeast(0), Mode: ClusterWide,
 		Doc: "Bytes a second that a follower fetches for throttled replicas which are not in sync."},
-	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Unlisted: true, Type: Long, Default: "9223372036854775807", Valid: atLeast(0), Mode: ClusterWide, Stance: Accept,
+	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Unlisted: true, Type: Long, Default: "9223372036854775807", Valid: atLeast(0), Mode: ClusterWide,
 		Doc: "Bytes a second for moving replicas between data directories."},
 	{Name: "client.quota.callback.class", Type: Class, Null: true, Stance: Accept,
 		Doc: "Plug-in that decides on client quotas; Weir loads none."},

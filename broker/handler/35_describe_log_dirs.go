@@ -39,23 +39,29 @@ func (h *Handlers) describeLogDirs(r *Request, req *kmsg.DescribeLogDirsRequest)
 	return Now(resp)
 }
 
-// logDirTopics groups the replicas of this broker by directory and topic.
+// logDirTopics groups the replicas of this broker by directory and topic, those on their way to another directory included.
 func (h *Handlers) logDirTopics(wanted func(kafka.TopicPartition) bool) map[string][]kmsg.DescribeLogDirsResponseDirTopic {
 	byDir := make(map[string][]kmsg.DescribeLogDirsResponseDirTopic)
+	add := func(tp kafka.TopicPartition, dir string, size, lag int64, future bool) {
+		topics := byDir[filepath.Dir(dir)]
+		if n := len(topics); n == 0 || topics[n-1].Topic != tp.Topic {
+			topics = append(topics, kmsg.DescribeLogDirsResponseDirTopic{Topic: tp.Topic})
+		}
+		row := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+		row.Partition, row.Size, row.OffsetLag, row.IsFuture = tp.Partition, size, lag, future
+		last := &topics[len(topics)-1]
+		last.Partitions = append(last.Partitions, row)
+		byDir[filepath.Dir(dir)] = topics
+	}
 	for _, p := range h.Replicas.All() { // sorted, so that the partitions of a topic follow each other
 		if !wanted(p.TP()) {
 			continue
 		}
 		l := p.Log()
-		topics := byDir[filepath.Dir(l.Dir())]
-		if n := len(topics); n == 0 || topics[n-1].Topic != p.TP().Topic {
-			topics = append(topics, kmsg.DescribeLogDirsResponseDirTopic{Topic: p.TP().Topic})
+		add(p.TP(), l.Dir(), l.Size(), max(l.HighWatermark()-l.EndOffset(), 0), false)
+		if f := h.Replicas.Future(p); f != nil {
+			add(p.TP(), f.Dir(), f.Size(), l.EndOffset()-f.EndOffset(), true)
 		}
-		row := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-		row.Partition, row.Size, row.OffsetLag = p.TP().Partition, l.Size(), max(l.HighWatermark()-l.EndOffset(), 0)
-		last := &topics[len(topics)-1]
-		last.Partitions = append(last.Partitions, row)
-		byDir[filepath.Dir(l.Dir())] = topics
 	}
 	return byDir
 }

@@ -96,6 +96,7 @@ var table = map[int16]handlerFunc{
 	23: on((*Handlers).offsetForLeaderEpoch),
 	32: on((*Handlers).describeConfigs),
 	33: on((*Handlers).alterConfigs),
+	34: on((*Handlers).alterReplicaLogDirs),
 	35: on((*Handlers).describeLogDirs),
 	37: on((*Handlers).createPartitions),
 	42: on((*Handlers).deleteGroups),

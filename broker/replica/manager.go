@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 // Logs is the set of logs on this broker's disks.
 type Logs interface {
 	Store
+	MovingLogs
 	Log(tp kafka.TopicPartition) *log.Log
 	Create(tp kafka.TopicPartition, id kafka.TopicID, c log.Config) (*log.Log, error)
 	Delete(tp kafka.TopicPartition) error
@@ -54,8 +56,11 @@ type Options struct {
 	MaxLag      time.Duration // replica.lag.time.max.ms; 0 for Kafka's default
 	Followers   FollowerSet   // nil: nothing is fetched
 	Controller  ISRController // nil: no ISR is ever changed
-	Throttle    *Throttle     // leader.replication.throttled.rate; nil: none
-	Logger      *slog.Logger
+	// Misplaced is told that Manager.Directory of a replica may be another one than it was; nil: nobody is. It must not block, nor
+	// move replicas.
+	Misplaced func(kafka.TopicPartition)
+	Throttle  *Throttle // leader.replication.throttled.rate; nil: none
+	Logger    *slog.Logger
 }
 
 // Manager is the set of partitions on this broker. It follows the metadata image: Apply is called with every delta, by
@@ -65,6 +70,8 @@ type Manager struct {
 	view         atomic.Pointer[view]
 	image        atomic.Pointer[metadata.Image] // as partitions see the brokers
 	surroundings surroundings
+	placing      sync.Mutex // held while partitions come and go, and while moves of replicas begin
+	moves        *Moves
 	isr          *ISRUpdates
 	traffics     traffics
 }
@@ -86,6 +93,7 @@ func NewManager(o Options) *Manager {
 	m := &Manager{Options: o}
 	m.view.Store(&view{})
 	m.image.Store(metadata.Empty())
+	m.moves = newMoves(&m.Options)
 	m.isr = newISRUpdates(o.Controller, m.All, o.MaxLag, o.Logger)
 	m.surroundings = surroundings{self: o.Self, store: o.Logs, policy: o.FsyncPolicy, clock: o.Clock, propose: m.isr.propose, sending: o.Throttle,
 		tracking: tracker.Options{Self: o.Self, MaxLag: o.MaxLag, Brokers: m.broker}}
@@ -128,6 +136,8 @@ func (m *Manager) All() []*Partition {
 // Apply takes a change of the metadata: deletions first, since a topic may be deleted and made again in one step, then
 // leaders and followers, then configurations. A partition whose log cannot be made or opened is offline; the others go on.
 func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
+	m.placing.Lock()
+	defer m.placing.Unlock()
 	m.image.Store(img) // first: who is fenced from here on joins no ISR
 	local := delta.Local(m.Self)
 	if m.replaced(img) {
@@ -149,6 +159,7 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 		}
 		m.view.Store(next)
 		m.follow(local.Followers)
+		m.moves.poke()
 	}
 	m.configure(changed)
 	m.recheck(delta)
@@ -245,6 +256,7 @@ func (m *Manager) assign(next *view, p metadata.LocalPartition, img *metadata.Im
 		partition.traffic = m.traffics.join(p.Topic)
 		next.partitions[p.TopicPartition] = partition
 		delete(next.offline, p.TopicPartition)
+		m.resumeMove(partition, p.Registration.Directory(m.Self))
 	}
 	if err := partition.apply(p.Registration); err != nil {
 		m.offline(next, p, err)
@@ -259,6 +271,7 @@ func (m *Manager) offline(next *view, p metadata.LocalPartition, err error) {
 
 func (m *Manager) drop(next *view, tp kafka.TopicPartition) {
 	if partition := next.partitions[tp]; partition != nil {
+		m.moves.set(partition, nil, false)
 		partition.close()
 		delete(next.partitions, tp)
 		m.traffics.leave(tp.Topic)
@@ -268,6 +281,9 @@ func (m *Manager) drop(next *view, tp kafka.TopicPartition) {
 // open finds or makes the log of a replica. A log of an earlier topic of that name is set aside, never deleted: that it
 // is not in the metadata is no evidence that it was removed.
 func (m *Manager) open(p metadata.LocalPartition, config *TopicConfig) (*log.Log, error) {
+	if err := m.Logs.Settle(p.TopicPartition, p.Registration.Directory(m.Self)); err != nil {
+		return nil, fmt.Errorf("find the log: %w", err)
+	}
 	if l := m.Logs.Log(p.TopicPartition); l != nil {
 		if l.TopicID() == p.TopicID {
 			l.SetConfig(config.Log)
@@ -288,6 +304,14 @@ func (m *Manager) open(p metadata.LocalPartition, config *TopicConfig) (*log.Log
 // SetStraysAside renames the logs that no partition of this broker's claims, after the first Apply. They are kept: that
 // a topic is not in the metadata is no evidence that it was deleted.
 func (m *Manager) SetStraysAside() {
+	for _, tp := range m.Logs.Unsettled() {
+		if m.Partition(tp) != nil || m.Offline(tp) {
+			continue
+		}
+		if err := m.Logs.MarkStray(tp); err != nil {
+			m.Logger.Error("logs that belong to no partition of this broker could not be set aside", "partition", tp, "error", err)
+		}
+	}
 	for _, l := range m.Logs.Logs() {
 		if p := m.Partition(l.TP()); p != nil && p.log == l || m.Offline(l.TP()) {
 			continue
