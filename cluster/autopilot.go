@@ -14,14 +14,18 @@ import (
 	"weir/internal/kafka"
 )
 
-// lagPause is how often it is told that members do not keep up.
-const lagPause = 10 * time.Minute
+// When it is told that members do not keep up, and how often.
+const (
+	lagPatience = time.Minute
+	lagPause    = 10 * time.Minute
+)
 
 // autopilot is how far the active controller has come with the quorum's members (membership.next).
 type autopilot struct {
 	look    time.Time // when to look again; zero for at once
 	forgets bool      // a member is being removed from the image
 	keying  bool      // the cluster is being given a key for its gossip
+	lags    time.Time // since when somebody has not kept up; zero while all do
 	lagTold time.Time
 }
 
@@ -45,14 +49,24 @@ func (c *control) manageMembers() {
 		c.forgetMember(*s.forget, s.why)
 	case s.changes():
 		if c.step(s.change) {
-			c.logger.Info("the members of the quorum change", "learn", m.names(s.change.Learn...), "promote", m.names(s.change.Promote...),
-				"demote", m.names(s.change.Demote...), "remove", m.names(s.change.Remove...), "why", s.why)
+			c.logger.Info("the members of the quorum change", append(m.changes(s.change), "why", s.why)...)
 		}
 	default:
-		if lagging := m.lagging(); len(lagging) > 0 {
-			c.tellLag(m.names(lagging...))
+		c.tellLag(m.names(m.lagging()...))
+	}
+}
+
+// changes are who changes, for a line of the log.
+func (m *membership) changes(c quorum.ChangeMembers) (attrs []any) {
+	for _, part := range []struct {
+		what string
+		ids  []uint64
+	}{{"learn", c.Learn}, {"promote", c.Promote}, {"demote", c.Demote}, {"remove", c.Remove}} {
+		if len(part.ids) > 0 {
+			attrs = append(attrs, part.what, m.names(part.ids...))
 		}
 	}
+	return attrs
 }
 
 // membership gathers what is known of the members of an image and of Raft.
@@ -161,14 +175,18 @@ func (c *control) checkRemoval(img *metadata.Image, cmd controller.RemoveMember)
 	return nil
 }
 
-// tellLag tells, rarely, of learners that could vote if they kept up.
+// tellLag tells, late and rarely, of learners that could vote if they kept up. nodes is empty where all do.
 func (c *control) tellLag(nodes string) {
 	a := &c.active.autopilot
-	if !a.lagTold.IsZero() && c.now.Sub(a.lagTold) < lagPause {
-		return
+	switch {
+	case nodes == "":
+		a.lags = time.Time{}
+	case a.lags.IsZero():
+		a.lags = c.now
+	case c.now.Sub(a.lags) >= lagPatience && (a.lagTold.IsZero() || c.now.Sub(a.lagTold) >= lagPause):
+		a.lagTold = c.now
+		c.logger.Info("members do not keep up with the metadata log, and so cannot become voters", "nodes", nodes)
 	}
-	a.lagTold = c.now
-	c.logger.Info("members do not keep up with the metadata log, and so cannot become voters", "nodes", nodes)
 }
 
 // giveGossipKey gives a cluster of several nodes a key, if it was founded without one.

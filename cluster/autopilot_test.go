@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -307,5 +308,24 @@ func TestGossipKey(t *testing.T) {
 	w.run(5*time.Second, "a key", func() bool { return w.hosts[2].node.Image().GossipKey != nil })
 	if drawn := (&Options{}).newGossipKey(); slices.Equal(drawn, (&Options{}).newGossipKey()) {
 		t.Error("one key for two clusters")
+	}
+}
+
+// Whoever does not keep up is named when that has lasted, and not again and again.
+func TestLagIsToldRarely(t *testing.T) {
+	var lines strings.Builder
+	c := &control{logger: slog.New(slog.NewTextHandler(&lines, nil)), now: start}
+	look := func(nodes string, minutes int) int {
+		lines.Reset()
+		for range minutes * 60 {
+			c.now = c.now.Add(time.Second)
+			c.tellLag(nodes)
+		}
+		return strings.Count(lines.String(), "do not keep up")
+	}
+	for i, told := range []int{look("2", 1), look("", 1), look("2", 1), look("2", 1), look("2, 3", 20)} {
+		if want := []int{0, 0, 0, 1, 2}[i]; told != want {
+			t.Errorf("%d: told %d times, want %d", i, told, want)
+		}
 	}
 }
