@@ -17,6 +17,7 @@ func (h *Handlers) alterPartitionReassignments(r *Request, req *kmsg.AlterPartit
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
 	resp.AllowReplicationFactorChange = req.AllowReplicationFactorChange
 	if len(req.Topics) == 0 {
+		resp.ErrorMessage = new("")
 		return Now(resp)
 	}
 	cmd := controller.AlterReassignments{AllowFactorChange: req.AllowReplicationFactorChange}

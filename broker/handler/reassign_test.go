@@ -48,7 +48,7 @@ func TestReassignments(t *testing.T) {
 	if want := []kafka.Code{kafka.None, kafka.None, kafka.NoReassignmentInProgress, kafka.UnknownTopicOrPartition}; resp.ErrorCode != 0 || resp.ErrorMessage != nil || !slices.Equal(codes, want) {
 		t.Fatalf("%+v", resp)
 	}
-	if rows[0].ErrorMessage != nil || *rows[2].ErrorMessage != "No partition reassignment is in progress." || *rows[3].ErrorMessage != "Unable to find partition t:3." {
+	if rows[0].ErrorMessage != nil || rows[2].ErrorMessage != nil || *rows[3].ErrorMessage != "Unable to find partition t:3." {
 		t.Errorf("%+v", rows)
 	}
 	list := c.moving()

@@ -8,7 +8,7 @@ import (
 )
 
 // AlterReassignments says which replicas partitions shall have, or that they shall keep those that they had before (KIP-455).
-// It begins what the leaders end: the change of the ISR with which all that shall be replicas are in sync takes the others away.
+// It begins what the leaders end: the change of the ISR with which all new replicas are in sync takes the others away.
 type AlterReassignments struct {
 	Partitions        []Reassignment
 	AllowFactorChange bool // whether a partition may get more or fewer replicas (KIP-860)
@@ -81,7 +81,7 @@ func (d *decision) alterReassignment(r *Reassignment, allowFactorChange bool) Re
 	return ok
 }
 
-// reassign gives a partition the replicas of target, and has the others removed when those are in sync. A reassignment that is
+// reassign gives a partition the replicas of target, and has the others removed when the new ones are in sync. A reassignment that is
 // under way is replaced: what it was adding stays until the new one is complete, for it may be all that is in sync, and
 // it counts as added still, so that a cancellation leads back to where the first one began.
 func (d *decision) reassign(t *transition, target []kafka.BrokerID, allowFactorChange bool) Result {
@@ -106,7 +106,7 @@ func (d *decision) reassign(t *transition, target []kafka.BrokerID, allowFactorC
 func cancel(t *transition, r *Reassignment) Result {
 	p := &t.target
 	if len(p.Adding)+len(p.Removing) == 0 {
-		return failed(kafka.NoReassignmentInProgress, "No partition reassignment is in progress.")
+		return Result{Code: kafka.NoReassignmentInProgress} // without a text, as in Kafka
 	}
 	endReassignment(p, p.Adding)
 	if len(p.ISR) > 0 {
@@ -122,14 +122,19 @@ func cancel(t *transition, r *Reassignment) Result {
 	return ok
 }
 
-// completeReassignment ends a reassignment as soon as every replica that stays is in the ISR.
+// completeReassignment ends a reassignment as soon as every new replica is in the ISR: one that stays and is not in sync was not
+// before, either. Where more replicas go than come, all that stay must be in the ISR, so that it does not become too small.
 func completeReassignment(p *metadata.PartitionRegistration) {
 	if len(p.Adding)+len(p.Removing) == 0 {
 		return
 	}
 	complete := *p
 	endReassignment(&complete, p.Removing)
-	if len(complete.Replicas) > 0 && containsAll(complete.ISR, complete.Replicas) {
+	awaited := withoutAll(p.Adding, p.Removing) // what an earlier one added, and this one does not want, does not count
+	if len(awaited) < len(withoutAll(p.Removing, p.Adding)) {
+		awaited = complete.Replicas
+	}
+	if len(complete.ISR) > 0 && containsAll(complete.ISR, awaited) {
 		*p = complete
 	}
 }

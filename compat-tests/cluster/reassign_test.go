@@ -61,7 +61,11 @@ func (m moves) await(done func() bool) {
 
 func (m moves) underWay() map[int32]kadm.ListPartitionReassignmentsResponse {
 	m.Helper()
-	list, err := m.admin.ListPartitionReassignments(harness.Context(m.T), nil)
+	topics := kadm.TopicsSet{}
+	for p := range int32(partitions) {
+		topics.Add(m.topic, p)
+	}
+	list, err := m.admin.ListPartitionReassignments(harness.Context(m.T), topics)
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -124,7 +128,11 @@ func TestReassignmentsWaitAndAreCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.await(func() bool { return slices.Equal(m.holders(), []int32{1, 2}) })
-	for p, r := range m.underWay() {
+	moving := m.underWay()
+	if len(moving) != partitions {
+		t.Errorf("under way: %v", moving)
+	}
+	for p, r := range moving {
 		if !slices.Equal(r.Replicas, []int32{3, 2, 1}) || !slices.Equal(r.AddingReplicas, []int32{2, 3}) || !slices.Equal(r.RemovingReplicas, []int32{1}) {
 			t.Errorf("partition %d: %+v", p, r)
 		}
