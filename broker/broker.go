@@ -37,14 +37,15 @@ const leaveTime = 20 * time.Second
 // leaderlessTime is how long a stop waits for a controller where none is known: a few elections.
 const leaderlessTime = 3 * time.Second
 
-// Options are what a broker is made of. All fields but the last three are required.
+// Options are what a broker is made of. All fields but the last four are required.
 type Options struct {
 	Config  *config.Server
 	FS      vfs.FS
 	Clock   clock.Clock
 	Logger  *slog.Logger
 	Metrics *metrics.Registry
-	Memory  int64 // bytes that the process may use, 0 where that is not known
+	Gossip  cluster.Gossip // nil: this node hears of others by connections alone
+	Memory  int64          // bytes that the process may use, 0 where that is not known
 
 	OpenFiles   int // segment files that may be open at a time, 0 for the store's default
 	Connections int // connections that there may be at a time whatever the settings say, 0 where that is not known
@@ -63,6 +64,7 @@ type Broker struct {
 	run      runNote
 	node     *cluster.Node
 	others   others
+	gossip   *gossiper
 	replicas *replica.Manager
 	groups   *coordinator.Runtime
 	handlers *handler.Handlers
@@ -74,6 +76,8 @@ type Broker struct {
 
 	stopTasks context.CancelFunc
 	tasks     sync.WaitGroup // the store's
+
+	incarnation kafka.UUID // of this process, from the node's start on
 
 	closeOnce func() error
 }
@@ -93,6 +97,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{Options: o, bound: bound, peerNote: note, ready: make(chan struct{}), failed: make(chan error, 1), stopping: make(chan struct{})}
+	b.gossip = b.newGossiper()
 	b.founding.clock, b.founding.logger, b.founding.members = o.Clock, o.Logger, b.voters
 	_, hasPeers := b.peerEndpoint()
 	b.late.needed = !hasPeers
@@ -345,6 +350,11 @@ func (b *Broker) Close() error { return b.closeOnce() }
 func (b *Broker) close() error {
 	var errs []error
 	close(b.stopping)
+	gossip := make(chan struct{})
+	go func() { // it takes a moment to tell others
+		b.gossip.close()
+		close(gossip)
+	}()
 	b.closeLate()
 	if b.groups != nil {
 		b.groups.Close() // before the server waits for what is being answered: a member may wait for others for minutes
@@ -357,6 +367,7 @@ func (b *Broker) close() error {
 	closeAll(b.bound)
 	b.serving.Wait()
 	b.others.stopCopying()
+	<-gossip
 	if b.node != nil {
 		errs = append(errs, b.node.Close())
 	}

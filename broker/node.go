@@ -23,7 +23,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 		FS: b.FS, Clock: b.Clock, Logger: b.Logger,
 		MetadataDir: b.store.MetadataDir(), DirectoryID: b.metadataDirectory(), ClusterID: b.store.ClusterID(), Self: c.NodeID,
 		Roles:    cluster.Roles{NoBroker: !c.Roles.Broker, NoController: !c.Roles.Controller},
-		Founders: founded.Founders, Join: founded.Join, Peers: b.others.peers,
+		Founders: founded.Founders, Join: founded.Join, Peers: gossipingPeers{b.others.peers, b.gossip},
 		Registration:      registration,
 		Settings:          b.controllerSettings(),
 		HeartbeatInterval: c.Cluster.HeartbeatInterval, SessionTimeout: c.Cluster.SessionTimeout, ElectionTimeout: c.Quorum.ElectionTimeout,
@@ -37,7 +37,9 @@ func (b *Broker) startNode(ctx context.Context) error {
 	node := cluster.New(o)
 	node.Subscribe(b.publish())
 	b.node = node
+	b.incarnation = registration.Incarnation
 	b.belongs()
+	b.gossip.begin()
 	err = node.Start(ctx)
 	epoch, registered := node.Registered()
 	if registered { // also if the start was broken off after that: the next one is compared with this registration
@@ -108,6 +110,7 @@ func (b *Broker) forBrokers(l config.Listener) bool {
 func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 	first := true
 	return func(delta *metadata.Delta, img *metadata.Image) {
+		b.gossip.setKey(img.GossipKey)
 		b.others.links.Apply(delta, img)
 		b.replicas.Apply(delta, img)
 		b.others.places.Apply(delta, img)

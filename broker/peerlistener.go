@@ -45,7 +45,7 @@ func (b *Broker) peerEndpoint() (metadata.Endpoint, bool) {
 
 // address is where this node is reached by now.
 func (b *Broker) address() cluster.Address {
-	a := cluster.Address{Listeners: endpoints(b.listening(), b.forBrokers)}
+	a := cluster.Address{Listeners: endpoints(b.listening(), b.forBrokers), GossipPort: uint16(b.gossip.port.Load())}
 	if e, ok := b.peerEndpoint(); ok {
 		a.Host, a.Port = e.Host, e.Port
 	}

@@ -20,7 +20,7 @@ type Gossip interface {
 	Meet(addresses []string)
 	// Hint has the others told who leads the quorum, as far as this node knows: a Raft id and a term. It does not block.
 	Hint(leader uint64, term int32)
-	// Close tells the others that this node leaves, waits no longer than a second for that, and ends all that Start began. Meet
+	// Close tells the others that this node leaves, waits no longer than a second for all of it, and ends all that Start began. Meet
 	// and Hint do nothing afterwards. It may be called without Start, and again.
 	Close() error
 }

@@ -26,8 +26,8 @@ const (
 	seekInterval = 20 * time.Second
 	// hintInterval is how long a hint lasts at least before the next one is spread.
 	hintInterval = time.Second
-	// leaveTime is how long Close waits until it has told somebody.
-	leaveTime = time.Second
+	// leaveTime is how long Close waits for others to be told. The first three are told by then.
+	leaveTime = 250 * time.Millisecond
 	// lookupTime bounds a look-up of names.
 	lookupTime = 2 * time.Second
 )

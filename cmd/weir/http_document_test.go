@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ func TestMetricsDocumentIsCurrent(t *testing.T) {
 func allFamilies(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
 	registry := metrics.NewRegistry()
+	newGossip(slog.New(slog.DiscardHandler), registry) // it counts, though there is nobody
 	b := openBroker(t, registry)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -94,7 +94,7 @@ func serve(ctx context.Context, stderr io.Writer, flags *serveFlags) error {
 		return usageLine(err)
 	}
 	defer web.close()
-	b, err := broker.Open(ctx, broker.Options{Config: settings, FS: vfs.OS(), Clock: clock.System(), Logger: logger, Metrics: registry,
+	b, err := broker.Open(ctx, broker.Options{Config: settings, FS: vfs.OS(), Clock: clock.System(), Logger: logger, Metrics: registry, Gossip: newGossip(logger, registry),
 		Memory: limitMemory(), OpenFiles: files.segments, Connections: files.connections})
 	if err != nil {
 		if isSetting(err) {
