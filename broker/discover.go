@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -76,18 +77,25 @@ func whoIs(ctx context.Context, dial peer.Dialer, address string, err error) err
 	return &NotWeirError{address, "what it answers is not Kafka's protocol"}
 }
 
-// speaksKafka reports whether a connection answers ApiVersions and ends at PeerDiscover.
-func speaksKafka(ctx context.Context, dial peer.Dialer, address string) bool {
+// call opens a connection that ends with ctx, or when hangUp is called.
+func call(ctx context.Context, dial peer.Dialer, address string) (nc net.Conn, hangUp func(), err error) {
 	if dial == nil {
 		dial = peer.Dial
 	}
-	nc, err := dial(ctx, address)
+	if nc, err = dial(ctx, address); err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
+	return nc, func() { stop(); _ = nc.Close() }, nil
+}
+
+// speaksKafka reports whether a connection answers ApiVersions and ends at PeerDiscover.
+func speaksKafka(ctx context.Context, dial peer.Dialer, address string) bool {
+	nc, hangUp, err := call(ctx, dial, address)
 	if err != nil {
 		return false
 	}
-	defer func() { _ = nc.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
-	defer stop()
+	defer hangUp()
 	exchange := func(id int32, r kmsg.Request) error {
 		if _, err := nc.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("weir")).AppendRequest(nil, r, id)); err != nil {
 			return err
@@ -99,6 +107,24 @@ func speaksKafka(ctx context.Context, dial peer.Dialer, address string) bool {
 	}
 	err = exchange(2, &protocol.PeerRequest{Kind: protocol.PeerDiscover})
 	return err != nil && ctx.Err() == nil
+}
+
+// speaksHTTP reports whether a web server is behind an address that gave no answer: one waits for the end of a line, which a
+// request of Kafka's protocol need not have.
+func speaksHTTP(ctx context.Context, dial peer.Dialer, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	nc, hangUp, err := call(ctx, dial, address)
+	if err != nil {
+		return false
+	}
+	defer hangUp()
+	var begin [5]byte
+	if _, err := io.WriteString(nc, "GET / HTTP/1.0\r\n\r\n"); err != nil {
+		return false
+	}
+	_, err = io.ReadFull(nc, begin[:])
+	return err == nil && string(begin[:]) == "HTTP/"
 }
 
 // skipAnswer reads an answer of a few bytes to the request of that id, whatever it says.

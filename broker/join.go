@@ -123,6 +123,9 @@ func (b *Broker) join(ctx context.Context, dir kafka.DirectoryID, known log.Iden
 			if err == nil {
 				return b.joined(answer)
 			}
+			if errors.Is(err, context.DeadlineExceeded) && speaksHTTP(ctx, b.founding.dial, address) {
+				err = &NotWeirError{address, "it is a web server"}
+			}
 			if isFinal(err) {
 				return known, fmt.Errorf("join the cluster of %s: %w", address, err)
 			}
@@ -189,6 +192,9 @@ func reason(err error) string {
 	if errors.As(err, &connection) {
 		err = connection.Err
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
 	return err.Error()
 }
 
@@ -196,7 +202,6 @@ func reason(err error) string {
 func (b *Broker) joined(answer joinAnswer) (log.Identity, error) {
 	b.Logger.Info("joining a cluster", "cluster", answer.ClusterID, "node", answer.Node)
 	b.asked = true
-	b.gossip.setKey(answer.GossipKey)
 	return log.Identity{ClusterID: answer.ClusterID, NodeID: answer.Node, Joined: true}, b.keepContacts(answer.Members)
 }
 

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -225,6 +226,21 @@ func answering(t *testing.T, answer func(net.Conn)) string {
 		}
 	}()
 	return l.Addr().String()
+}
+
+func TestAWebServerIsKnown(t *testing.T) {
+	patient := answering(t, func(nc net.Conn) {
+		if _, err := bufio.NewReader(nc).ReadString('\n'); err == nil {
+			_, _ = io.WriteString(nc, "HTTP/1.0 200 OK\r\n\r\n")
+		}
+	})
+	if !speaksHTTP(t.Context(), nil, patient) {
+		t.Error("a web server is none")
+	}
+	first := start(t, vfs.NewMem(), load(t, anyPort, "/data"))
+	if speaksHTTP(t.Context(), nil, first.clients()) || speaksHTTP(t.Context(), nil, "127.0.0.1:1") {
+		t.Error("a Weir is a web server, or nobody is")
+	}
 }
 
 // Who waits says for whom and why, and whoever ends it is not kept waiting.
