@@ -14,13 +14,14 @@
 // own settings. All of them follow the image and nothing else.
 //
 // What this node has to do with others (others.go) is there on a node that is alone, too, and does nothing: peers carries
-// Raft and commands between members of the quorum, brokerLinks fetches and sees whether brokers' processes are there.
+// Raft and commands between members of the quorum, brokerLinks fetches and sees whether brokers' processes are there. Where there
+// are others, the gossiper has it tell and hear hints as well (gossip.go).
 //
 // Stats may be asked for at any time from Open on; that is what metrics are made of.
 //
 // Goroutines: one Serve for each listener, one reader for each connection and what Server says of them, the tasks of
 // log.Store, the loops of cluster.Node, the actors of coordinator.Runtime, those of replica.Fetchers, one for the updates of
-// ISRs, and those of the connections to other nodes (package peer). Close ends and awaits all of them.
+// ISRs, those of the connections to other nodes (package peer), and one of the gossiper. Close ends and awaits all of them.
 //
 // Locks: those of Server and its parts alone (see Server), none of which is held while another is taken.
 package broker
