@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
@@ -315,6 +316,38 @@ func TestConnectionsOfOthersAreBounded(t *testing.T) {
 	a.awaitThat("a connection too many is refused", func() bool { return a.refused.Value() > 0 })
 	b.meet(a)
 	a.awaitAlive(2, 2) // when those that say nothing were closed
+}
+
+func TestGarbageHurtsNobody(t *testing.T) {
+	t.Parallel()
+	a, b := startNode(t, 1, 1), startNode(t, 2, 2)
+	random := rand.NewChaCha8([32]byte{1})
+	label := append([]byte{244, byte(len("cluster"))}, "cluster"...)
+	for _, network := range []string{"udp", "tcp"} {
+		for i := range 200 {
+			garbage := make([]byte, i*i/8)
+			_, _ = random.Read(garbage)
+			switch i % 4 {
+			case 1:
+				garbage = append(bytes.Clone(label), garbage...)
+			case 2:
+				garbage = append(bytes.Clone(label), append([]byte{10, 0, 0, byte(i), byte(i)}, garbage...)...) // said to be encrypted
+			case 3:
+				garbage = append(label[:2:2], garbage...)
+			}
+			c, err := net.Dial(network, a.address())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = c.Write(garbage)
+			_ = c.Close()
+		}
+	}
+	b.meet(a)
+	a.awaitAlive(2, 2)
+	if a.refused.Value() == 0 || len(a.known) != 1 {
+		t.Errorf("%d are refused, heard %+v", a.refused.Value(), a.known)
+	}
 }
 
 func TestAPortThatIsTakenIsAnError(t *testing.T) {
