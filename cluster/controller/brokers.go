@@ -173,8 +173,10 @@ func (d *decision) registerMember(c RegisterMember) (Reply, error) {
 		case (other.Node == m.Node) == (other.Directory == m.Directory):
 			continue
 		}
-		// A broker that is alive with another directory is the one that comes back on a new disk.
-		if b, known := d.img.Brokers.ByID(other.Node); known && slices.Contains(b.Directories, other.Directory) && d.leases.live(b, d.now) {
+		// Whoever comes back on a new disk waits until the broker of the old one is fenced, also where nothing was heard of that
+		// one since the controller changed: two members of one node, of which the other has the broker, would look as if the
+		// newcomer were the one that is gone (Superseded).
+		if b, known := d.img.Brokers.ByID(other.Node); known && slices.Contains(b.Directories, other.Directory) && (d.leases.live(b, d.now) || b.Active() && !slices.Contains(b.Directories, m.Directory)) {
 			return nil, kafka.Errorf(kafka.DuplicateBrokerRegistration, "Node %d with directory %s is a member of this cluster and alive; node %d cannot join with directory %s.",
 				other.Node, other.Directory, m.Node, m.Directory)
 		}
