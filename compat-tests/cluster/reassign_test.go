@@ -107,7 +107,7 @@ func sorted(ids []int32) []int32 { return slices.Sorted(slices.Values(ids)) }
 // lost or there twice, and nothing is left where they have been.
 func TestPartitionsMoveUnderLoad(t *testing.T) {
 	c := harness.StartCluster(t, harness.ClusterOptions{})
-	c.CreateTopic(t, "moved", partitions, 1)
+	c.CreateTopic(t, "moved", partitions, 1, "min.insync.replicas", "2")
 	load := harness.StartKgo(t, c, "moved", partitions)
 	m := moves{t, kadm.NewClient(c.ClusterClient(t)), "moved"}
 	for _, brokers := range [][]int32{{1}, {1, 2}, {3}, {2, 3}, {1}} {
