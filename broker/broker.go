@@ -66,6 +66,7 @@ type Broker struct {
 	others   others
 	gossip   *gossiper
 	replicas *replica.Manager
+	unclean  metrics.Counter // elections, while this node was the active controller
 	groups   *coordinator.Runtime
 	handlers *handler.Handlers
 	server   *Server

@@ -123,6 +123,7 @@ func (b *Broker) publish() func(*metadata.Delta, *metadata.Image) {
 		}
 		b.coordinate(delta, img)
 		b.reconfigure(delta, img)
+		b.countUnclean(delta)
 		b.tellAddress(img)
 	}
 }

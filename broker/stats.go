@@ -26,6 +26,8 @@ type Stats struct {
 	Logs       []LogStats       // its replicas, in the same order
 	Replicas   int              // how many these are, with those that cannot be used
 	Offline    int              // replicas that cannot be used: their directory failed
+	ISR        replica.ISRCounts
+	Fetchers   replica.FetcherStats // of what other brokers lead
 
 	Traffic    map[string]TrafficCounts // by topic
 	AllTraffic TrafficCounts            // of all topics since the broker started
@@ -39,10 +41,13 @@ type TrafficCounts = replica.TrafficCounts
 // ControllerStats is what the active controller knows of the cluster.
 type ControllerStats struct {
 	Brokers      []BrokerAddress // that are alive
+	Fenced       int             // brokers that are registered and not alive
 	Topics       []TopicStats    // in the order of their names
 	Partitions   int
 	Leaderless   int // partitions without a leader
 	NotPreferred int // partitions that are not led by the first of their replicas, the leaderless among them
+	// Unclean counts leaders that were elected though they may lack what was committed, while this node was the active controller.
+	Unclean int64
 }
 
 // BrokerAddress is where a broker is reached, by its first listener.
@@ -63,6 +68,7 @@ type PartitionStats struct {
 	Partition int32
 	Leader    kafka.BrokerID // this broker, or NoBroker
 	Preferred bool           // the leader is the first of the replicas
+	Moving    bool           // replicas are being added or removed (KIP-455)
 	Replicas  int
 	InSync    int
 	MinInSync int   // min.insync.replicas, or the number of replicas where these are fewer; 0 without a leader
@@ -104,10 +110,12 @@ func (b *Broker) Stats() *Stats {
 	var c *ControllerStats
 	if s.Quorum.Leader == s.Self {
 		c = controllerStats(img)
+		c.Unclean = b.unclean.Value()
 		s.Controller = c
 	}
 	partitions, offline := b.replicas.Counts()
 	s.Replicas, s.Offline = partitions+offline, offline
+	s.ISR, s.Fetchers = b.replicas.ISRUpdates().Counts(), b.others.fetchers.Stats()
 	s.Partitions, s.Logs = make([]PartitionStats, 0, partitions), make([]LogStats, 0, partitions)
 	for t := range img.Topics.All() {
 		if c != nil {
@@ -141,6 +149,7 @@ func controllerStats(img *metadata.Image) *ControllerStats {
 	c := &ControllerStats{Partitions: img.Topics.PartitionCount()}
 	for br := range img.Brokers.All() {
 		if br.Fenced {
+			c.Fenced++
 			continue
 		}
 		address := ""
@@ -152,10 +161,27 @@ func controllerStats(img *metadata.Image) *ControllerStats {
 	return c
 }
 
+// countUnclean counts unclean elections on the active controller, as soon as they are in force.
+func (b *Broker) countUnclean(delta *metadata.Delta) {
+	if !b.node.QuorumStatus().Ready {
+		return
+	}
+	var changed []metadata.Record
+	for _, t := range delta.TopicsChanged {
+		for _, p := range t.Partitions {
+			if r := t.New.Partition(p); len(r.Replicas) > 1 { // else nobody has anything that the leader may lack
+				changed = append(changed, metadata.PartitionRecord{TopicID: t.New.ID, Partition: p, PartitionRegistration: *r})
+			}
+		}
+	}
+	b.unclean.Add(int64(len(controller.UncleanLeaders(delta.Old, changed))))
+}
+
 // addPartition adds what this broker has to tell of a partition.
 func (b *Broker) addPartition(s *Stats, t *metadata.Topic, number int32) {
 	r := &t.Partitions[number]
 	out := PartitionStats{Topic: t.Name, Partition: number, Leader: r.Leader, Replicas: len(r.Replicas), InSync: len(r.ISR), Start: -1, End: -1}
+	out.Moving = len(r.Adding)+len(r.Removing) > 0
 	out.Preferred = len(r.Replicas) > 0 && r.Leader == r.Replicas[0]
 	tells := false
 	if c := s.Controller; c != nil {

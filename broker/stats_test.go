@@ -64,8 +64,8 @@ func TestStatsTellOfAPartitionWhereItIsLed(t *testing.T) {
 	}
 	epoch := submit(controller.RegisterBroker{ClusterID: r.ClusterID(), Broker: 2, Incarnation: kafka.NewUUID(), PreviousEpoch: -1,
 		Listeners: []metadata.Endpoint{{Name: "PLAINTEXT", Host: "two.test", Port: 9092}}, Directories: []kafka.DirectoryID{kafka.NewUUID()}}).(controller.RegisterBrokerReply).Epoch
-	if n := len(r.Stats().Controller.Brokers); n != 1 {
-		t.Errorf("%d brokers count while the second is fenced", n)
+	if c := r.Stats().Controller; len(c.Brokers) != 1 || c.Fenced != 1 {
+		t.Errorf("while the second broker is fenced: %+v", c)
 	}
 	submit(controller.BrokerHeartbeat{Broker: 2, Epoch: epoch, MetadataOffset: r.node.Image().Index})
 	topic := func(name string, replicas ...kafka.BrokerID) controller.NewTopic {
@@ -92,5 +92,43 @@ func TestStatsTellOfAPartitionWhereItIsLed(t *testing.T) {
 	}
 	if c := s.Controller; c.Leaderless != 1 || c.NotPreferred != 2 || len(c.Brokers) != 1 {
 		t.Errorf("after broker 2 is fenced: %+v", c)
+	}
+}
+
+func TestUncleanElectionsAreCounted(t *testing.T) {
+	r := start(t, vfs.NewMem(), load(t, anyPort, "/data"))
+	submit := func(cmd controller.Command) controller.Reply {
+		t.Helper()
+		reply, err := r.node.Submit(t.Context(), cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	epochs := make(map[kafka.BrokerID]kafka.BrokerEpoch)
+	heartbeat := func(id kafka.BrokerID, fence bool) {
+		t.Helper()
+		submit(controller.BrokerHeartbeat{Broker: id, Epoch: epochs[id], MetadataOffset: r.node.Image().Index, WantFence: fence})
+	}
+	for id := kafka.BrokerID(2); id <= 3; id++ {
+		epochs[id] = submit(controller.RegisterBroker{ClusterID: r.ClusterID(), Broker: id, Incarnation: kafka.NewUUID(), PreviousEpoch: -1,
+			Directories: []kafka.DirectoryID{kafka.NewUUID()}}).(controller.RegisterBrokerReply).Epoch
+		heartbeat(id, false)
+	}
+	submit(controller.CreateTopics{Topics: []controller.NewTopic{{Name: "t", ID: kafka.NewUUID(), NumPartitions: -1, ReplicationFactor: -1,
+		Assignments: []controller.Assignment{{Replicas: []kafka.BrokerID{2, 3}}}}}})
+	heartbeat(3, true)
+	heartbeat(2, true)
+	heartbeat(3, false)
+	if c := r.Stats().Controller; c.Leaderless != 1 || c.Unclean != 0 {
+		t.Fatalf("before the election: %+v", c)
+	}
+	submit(controller.ElectLeaders{Type: controller.UncleanElection, All: true})
+	if c := r.Stats().Controller; c.Leaderless != 0 || c.Unclean != 1 {
+		t.Errorf("after the election: %+v", c)
+	}
+	heartbeat(2, false)
+	if c := r.Stats().Controller; c.Unclean != 1 {
+		t.Errorf("after another change: %+v", c)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"weir/broker/replica/tracker"
 	"weir/internal/clock"
 	"weir/internal/kafka"
+	"weir/internal/metrics"
 )
 
 const (
@@ -32,6 +33,7 @@ type ISRUpdates struct {
 	checkEvery time.Duration
 	logger     *slog.Logger
 	wake       chan struct{} // has an element whenever there may be something to do
+	counts     struct{ expands, shrinks, failed metrics.Counter }
 
 	inbox struct {
 		sync.Mutex
@@ -151,6 +153,7 @@ func (u *ISRUpdates) take(now time.Time, a *isrAnswer) {
 			result = a.results[i]
 			u.log(s.partition, result)
 		}
+		u.count(s.of, result)
 		if s.partition.proposed(s.of, result) {
 			failed = true
 			u.wait(s.partition)
@@ -162,6 +165,28 @@ func (u *ISRUpdates) take(now time.Time, a *isrAnswer) {
 	}
 	u.backoff = min(max(2*u.backoff, minISRBackoff), maxISRBackoff)
 	u.notBefore = now.Add(u.backoff)
+}
+
+// ISRCounts are what became of the ISRs that leaders on this broker wanted since it started.
+type ISRCounts struct {
+	Expands, Shrinks int64 // that the controller made
+	Failed           int64 // that it refused, or did not answer; asked again, one counts again
+}
+
+// Counts may be called from anywhere.
+func (u *ISRUpdates) Counts() ISRCounts {
+	return ISRCounts{Expands: u.counts.expands.Value(), Shrinks: u.counts.shrinks.Value(), Failed: u.counts.failed.Value()}
+}
+
+func (u *ISRUpdates) count(of tracker.Proposal, r ISRResult) {
+	switch {
+	case r.Code != kafka.None:
+		u.counts.failed.Inc()
+	case of.Growth > 0:
+		u.counts.expands.Inc()
+	case of.Growth < 0:
+		u.counts.shrinks.Inc()
+	}
 }
 
 func (u *ISRUpdates) log(p *Partition, r ISRResult) {

@@ -86,6 +86,9 @@ func TestAFollowerJoinsTheISRAndLeavesIt(t *testing.T) {
 	if !acked(a) || a.errs[0] != nil {
 		t.Fatalf("not acknowledged: %v", a.errs)
 	}
+	if counts := l.managers[1].ISRUpdates().Counts(); counts != (ISRCounts{Expands: 1, Shrinks: 1}) {
+		t.Errorf("%+v", counts)
+	}
 }
 
 func TestAFencedFollowerDoesNotJoin(t *testing.T) {
@@ -159,6 +162,9 @@ func TestADefiniteRefusalIsNotRepeated(t *testing.T) {
 		}
 		if l.step(); len(l.asked.proposals) != want {
 			t.Errorf("%v: asked for %v", code, l.asked.proposals)
+		}
+		if counts := l.managers[1].ISRUpdates().Counts(); counts != (ISRCounts{Failed: 1}) {
+			t.Errorf("%v: %+v", code, counts)
 		}
 	}
 }

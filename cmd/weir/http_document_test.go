@@ -82,7 +82,10 @@ func metricsDocument(families []*dto.MetricFamily) []byte {
 		"told.\n\n" +
 		"Worth an alarm: `kafka_server_replicamanager_offlinereplicacount` (a data directory failed), `weir_coordinator_load_failures_total` (the\n" +
 		"groups of a partition are not served), `weir_request_panics_total` (a fault of Weir); `kafka_consumergroup_lag_sum` for whoever\n" +
-		"runs the group.\n")
+		"runs the group. Of a cluster also `kafka_controller_kafkacontroller_offlinepartitionscount` (nobody serves a partition),\n" +
+		"`kafka_controller_controllerstats_uncleanleaderelections_total` (records may be lost),\n" +
+		"`kafka_server_replicamanager_underminisrpartitioncount` (acks=all is refused) and, for longer than a restart takes,\n" +
+		"`kafka_server_replicamanager_underreplicatedpartitions`.\n")
 	for _, section := range []struct {
 		title string
 		holds func(name string) bool

@@ -164,6 +164,8 @@ func (s scrape) brokerTopicMetrics(stats *broker.Stats) {
 			out.add(float64(f.value(&c)), "topic", topic)
 		}
 	}
+	s.counter("kafka_server_brokertopicmetrics_replicationbytesin_total", "Bytes that this broker fetched as a follower.").add(float64(stats.AllTraffic.CopiedIn))
+	s.counter("kafka_server_brokertopicmetrics_replicationbytesout_total", "Bytes that followers were sent.").add(float64(stats.AllTraffic.CopiedOut))
 }
 
 func (s scrape) replicaManager(stats *broker.Stats) {
@@ -171,7 +173,7 @@ func (s scrape) replicaManager(stats *broker.Stats) {
 	inSync := s.gauge("kafka_cluster_partition_insyncreplicascount", "Replicas in sync of a partition that this broker leads.")
 	atMin := s.gauge("kafka_cluster_partition_atminisr", "1 if just min.insync.replicas are in sync.")
 	underMin := s.gauge("kafka_cluster_partition_underminisr", "1 if fewer than min.insync.replicas are in sync, so that acks=all is refused.")
-	leads, underReplicated, underMinISR := 0, 0, 0
+	leads, underReplicated, underMinISR, atMinISR, moving := 0, 0, 0, 0, 0
 	for i := range stats.Partitions {
 		p := &stats.Partitions[i]
 		if p.Leader != stats.Self {
@@ -181,8 +183,14 @@ func (s scrape) replicaManager(stats *broker.Stats) {
 		if p.InSync < p.Replicas {
 			underReplicated++
 		}
-		if p.InSync < p.MinInSync {
+		switch {
+		case p.InSync < p.MinInSync:
 			underMinISR++
+		case p.InSync == p.MinInSync:
+			atMinISR++
+		}
+		if p.Moving {
+			moving++
 		}
 		labels := pairs("partition", strconv.Itoa(int(p.Partition)), "topic", p.Topic)
 		replicas.addLabelled(float64(p.Replicas), labels)
@@ -194,7 +202,22 @@ func (s scrape) replicaManager(stats *broker.Stats) {
 	s.gauge("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.").add(float64(leads))
 	s.gauge("kafka_server_replicamanager_underreplicatedpartitions", "Partitions that this broker leads and of which a replica is not in sync.").add(float64(underReplicated))
 	s.gauge("kafka_server_replicamanager_underminisrpartitioncount", "Partitions that this broker leads and of which fewer than min.insync.replicas are in sync.").add(float64(underMinISR))
+	s.gauge("kafka_server_replicamanager_atminisrpartitioncount", "Partitions that this broker leads and of which just min.insync.replicas are in sync.").add(float64(atMinISR))
+	s.gauge("kafka_server_replicamanager_reassigningpartitions", "Partitions that this broker leads and whose replicas are being moved.").add(float64(moving))
 	s.gauge("kafka_server_replicamanager_offlinereplicacount", "Replicas on this broker that cannot be used.").add(float64(stats.Offline))
+	s.replication(stats)
+}
+
+// replication tells how leaders and followers get on.
+func (s scrape) replication(stats *broker.Stats) {
+	s.counter("kafka_server_replicamanager_isrshrinks_total", "Times that followers left the ISR of a partition which this broker led.").add(float64(stats.ISR.Shrinks))
+	s.counter("kafka_server_replicamanager_isrexpands_total", "Times that a follower joined the ISR of a partition which this broker led.").add(float64(stats.ISR.Expands))
+	s.counter("kafka_server_replicamanager_failedisrupdates_total", "Changes of an ISR that the controller refused or did not answer.").add(float64(stats.ISR.Failed))
+	const prefix, client = "kafka_server_replicafetchermanager_", "Replica"
+	s.gauge(prefix+"maxlag", "Records that a replica on this broker lacks of what consumers see at its leader; of the one that lacks most.").
+		add(float64(stats.Fetchers.MaxLag), "clientId", client)
+	s.gauge(prefix+"failedpartitionscount", "Replicas on this broker that are not fetched for until their metadata changes.").
+		add(float64(stats.Fetchers.Failed), "clientId", client)
 }
 
 func (s scrape) controller(stats *broker.Stats) {
@@ -204,10 +227,14 @@ func (s scrape) controller(stats *broker.Stats) {
 	if c == nil {
 		return
 	}
+	s.gauge(prefix+"activebrokercount", "Brokers that are alive.").add(float64(len(c.Brokers)))
+	s.gauge(prefix+"fencedbrokercount", "Brokers that are registered and not alive.").add(float64(c.Fenced))
 	s.gauge(prefix+"globaltopiccount", "Topics of the cluster.").add(float64(len(c.Topics)))
 	s.gauge(prefix+"globalpartitioncount", "Partitions of the cluster.").add(float64(c.Partitions))
 	s.gauge(prefix+"offlinepartitionscount", "Partitions of the cluster without a leader.").add(float64(c.Leaderless))
 	s.gauge(prefix+"preferredreplicaimbalancecount", "Partitions of the cluster that are not led by the first of their replicas.").add(float64(c.NotPreferred))
+	s.counter("kafka_controller_controllerstats_uncleanleaderelections_total", "Leaders that were elected though they may lack what was committed, while this broker was the active controller.").
+		add(float64(c.Unclean))
 }
 
 // raft tells of the metadata log.

@@ -33,6 +33,7 @@ type Proposal struct {
 	LeaderEpoch    kafka.LeaderEpoch
 	PartitionEpoch kafka.PartitionEpoch
 	ISR            []Member // must not be changed
+	Growth         int      // how many more members the ISR would have; negative where it would shrink
 	change         uint64
 }
 
@@ -123,7 +124,8 @@ func (l *Leader) Proposal() (p Proposal, ok bool) {
 	if !l.Pending() {
 		return Proposal{}, false
 	}
-	return Proposal{LeaderEpoch: l.leaderEpoch, PartitionEpoch: l.partitionEpoch, ISR: l.pending.members, change: l.pending.number}, true
+	return Proposal{LeaderEpoch: l.leaderEpoch, PartitionEpoch: l.partitionEpoch, ISR: l.pending.members, Growth: len(l.pending.isr) - len(l.isr),
+		change: l.pending.number}, true
 }
 
 // brokerEpoch is the incarnation that fetched. Of a member of the ISR that has not fetched yet none is known, and needs
