@@ -48,8 +48,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 	if err != nil || !c.Roles.Broker {
 		return err
 	}
-	// What came before this registration is of no more interest.
-	return b.noteRun(log.Run{BootID: log.MachineBootID(), BrokerEpoch: epoch, Incarnations: []kafka.UUID{registration.Incarnation}})
+	return b.noteRegistered(epoch)
 }
 
 // metadataDirectory is the id of the directory that the metadata log lives in.

@@ -13,12 +13,14 @@ import (
 type runNote struct {
 	sync.Mutex
 	void bool // a disk failed: nobody knows any more what the logs have
+	last log.Run
 }
 
 // noteRun writes the note down.
 func (b *Broker) noteRun(run log.Run) error {
 	b.run.Lock()
 	defer b.run.Unlock()
+	b.run.last = run
 	for _, dir := range b.store.Dirs() {
 		b.run.void = b.run.void || dir.Offline != nil
 	}
@@ -45,9 +47,17 @@ func (b *Broker) removeNoteLocked() {
 	}
 }
 
+// noteRegistered notes that this incarnation has heard of its registration.
+func (b *Broker) noteRegistered(epoch kafka.BrokerEpoch) error {
+	b.run.Lock()
+	run := b.run.last.Registered(epoch)
+	b.run.Unlock()
+	return b.noteRun(run)
+}
+
 // follow notes this incarnation behind those whose logs it has.
 func (b *Broker) follow(previous log.Run, incarnation kafka.UUID) error {
-	run, dropped := previous.Next(log.MachineBootID(), incarnation)
+	run, dropped := previous.Next(log.MachineBootID(), incarnation, log.FsyncPolicy(b.Config.FsyncPolicy))
 	if dropped > 0 {
 		b.Logger.Warn("too many processes in a row ended before they had heard of their registration; the first of them is noted no more, and should it be the "+
 			"registered one, the logs count as not whole", "incarnation", previous.Incarnations[0])

@@ -39,6 +39,7 @@ func nextRegistration(t *testing.T, fs vfs.FS, settings *config.Server) cluster.
 
 func TestABrokerNamesTheProcessWhoseLogsItHas(t *testing.T) {
 	settings := load(t, anyPort, "", "log.dirs=/a,/b", "metadata.log.dir=/a")
+	synced := load(t, anyPort, "", "log.dirs=/a,/b", "metadata.log.dir=/a", "weir.fsync.policy=ack")
 	cut := func(disk *vfs.Mem) { // a log of which an older copy was put back
 		path := filepath.Join("/b", "t-0", "00000000000000000000.log")
 		f, err := disk.OpenFile(path, os.O_RDWR, 0)
@@ -51,25 +52,29 @@ func TestABrokerNamesTheProcessWhoseLogsItHas(t *testing.T) {
 		_ = f.Close()
 	}
 	for name, c := range map[string]struct {
-		boot string
-		end  func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem // returns the disk after the end of the process
-		want bool
+		boot     string
+		settings *config.Server
+		end      func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem // returns the disk after the end of the process
+		want     bool
 	}{
-		"stopped": {"1", func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { r.mustStop(); return disk }, true},
-		"stopped, and the machine is started anew": {"2", func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { r.mustStop(); return disk }, true},
-		"stopped, and an older copy was put back": {"1", func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem {
+		"stopped": {"1", settings, func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { r.mustStop(); return disk }, true},
+		"stopped, and the machine is started anew": {"2", settings, func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { r.mustStop(); return disk }, true},
+		"stopped, and an older copy was put back": {"1", settings, func(r *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem {
 			r.mustStop()
 			cut(disk)
 			return disk
 		}, false},
-		"killed":          {"1", func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Kill() }, true},
-		"power cut":       {"2", func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Crash(vfs.LoseAll()) }, false},
-		"killed, no boot": {"", func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Kill() }, true},
-		"a disk failed before it was killed": {"1", func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem {
+		"killed":    {"1", settings, func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Kill() }, true},
+		"power cut": {"2", settings, func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Crash(vfs.LoseAll()) }, false},
+		"power cut, and what counts was synced": {"2", synced, func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem {
+			return disk.Crash(vfs.LoseAll())
+		}, true},
+		"killed, no boot": {"", settings, func(_ *running, disk *vfs.Mem, _ *vfs.Faulty) *vfs.Mem { return disk.Kill() }, true},
+		"a disk failed before it was killed": {"1", settings, func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem {
 			failDisk(r, faults)
 			return disk.Kill()
 		}, false},
-		"a disk failed before it stopped": {"1", func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem {
+		"a disk failed before it stopped": {"1", settings, func(r *running, disk *vfs.Mem, faults *vfs.Faulty) *vfs.Mem {
 			failDisk(r, faults)
 			_ = r.mayFail()
 			return disk
@@ -79,7 +84,7 @@ func TestABrokerNamesTheProcessWhoseLogsItHas(t *testing.T) {
 			t.Setenv("WEIR_BOOT_ID", "1")
 			disk := vfs.NewMem()
 			faults := vfs.NewFaulty(disk)
-			r := start(t, faults, settings)
+			r := start(t, faults, c.settings)
 			c1 := r.dial()
 			c1.createTopic("s") // in /a
 			c1.createTopic("t") // in /b
@@ -89,7 +94,7 @@ func TestABrokerNamesTheProcessWhoseLogsItHas(t *testing.T) {
 			if c.boot != "" {
 				t.Setenv("WEIR_BOOT_ID", c.boot)
 			}
-			next := nextRegistration(t, disk, settings)
+			next := nextRegistration(t, disk, c.settings)
 			if whole := next.PreviousEpoch == own.Epoch && slices.Equal(next.PreviousIncarnations, []kafka.UUID{own.Incarnation}); whole != c.want {
 				t.Errorf("it has the logs of epoch %d, processes %v; the registered is %d, %v; want whole: %t", next.PreviousEpoch, next.PreviousIncarnations, own.Epoch, own.Incarnation, c.want)
 			}

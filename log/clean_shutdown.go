@@ -66,13 +66,16 @@ func RemoveCleanShutdown(fsys vfs.FS, dir string) error {
 
 // Run is what a process notes of itself when it starts, for the next one to tell how it ended: with the same boot id, only
 // the process died and the kernel still had all that was written; with another, the machine went down and what was not
-// synced is lost.
+// synced is lost. Where acknowledgements wait for the disk (FsyncAck), nothing that counts is lost with that.
 type Run struct {
 	BootID      string            // of the machine's kernel; "" if it has none
 	BrokerEpoch kafka.BrokerEpoch // of the last registration that was heard of; -1 for none
 	// Incarnations are the processes that had these logs, one after the other and whole, from the one that was registered in
 	// BrokerEpoch on; the last is the one that notes this. Any of them may be the one that the controller knows.
 	Incarnations []kafka.UUID
+	// FsyncPolicy is what acknowledgements waited for: the process's own, but the weaker one of a process before it that was
+	// killed, since what that one wrote may be in memory only all the while. "" where all that there was is durable.
+	FsyncPolicy FsyncPolicy
 }
 
 // maxIncarnations bounds a note: so many processes in a row do not die before they hear of their registration.
@@ -80,14 +83,24 @@ const maxIncarnations = 100
 
 // Next is the note of a process that has the logs of r's whole and has heard of no registration yet. The oldest incarnations
 // that are more than a note holds are dropped.
-func (r Run) Next(bootID string, incarnation kafka.UUID) (next Run, dropped int) {
+func (r Run) Next(bootID string, incarnation kafka.UUID, policy FsyncPolicy) (next Run, dropped int) {
 	dropped = max(0, len(r.Incarnations)+1-maxIncarnations)
+	if r.FsyncPolicy != "" && r.FsyncPolicy != FsyncAck {
+		policy = r.FsyncPolicy
+	}
 	incarnations := append(slices.Clone(r.Incarnations[dropped:]), incarnation)
-	return Run{BootID: bootID, BrokerEpoch: r.BrokerEpoch, Incarnations: incarnations}, dropped
+	return Run{BootID: bootID, BrokerEpoch: r.BrokerEpoch, Incarnations: incarnations, FsyncPolicy: policy}, dropped
 }
 
-// PreviousRun is the run before, as far as its logs are known to be whole: it stopped in good order, or was killed while the
-// machine, whose boot id now is given, stayed up. Else its epoch is -1 and it has no incarnations. The epoch alone would not
+// Registered is the note of the same process once it has heard of its registration: who was before it is of no more interest.
+func (r Run) Registered(epoch kafka.BrokerEpoch) Run {
+	r.BrokerEpoch, r.Incarnations = epoch, r.Incarnations[len(r.Incarnations)-1:]
+	return r
+}
+
+// PreviousRun is the run before, as far as its logs are known to be whole: it stopped in good order, was killed while the
+// machine, whose boot id now is given, stayed up, or acknowledged nothing that was not durable. Else its epoch is -1 and it has
+// no incarnations. The epoch alone would not
 // do: a process may have registered and never have heard of it.
 func (s *Store) PreviousRun(bootID string) Run {
 	note, err := ReadRun(s.fs, s.MetadataDir())
@@ -111,14 +124,18 @@ type ending struct {
 // ended before it noted anything, too, but if the machine stayed up such a one found whole logs.
 func (r Run) wholeUpTo(e ending) Run {
 	stayedUp := r.BootID != "" && r.BootID == e.bootID
+	durable := r
+	durable.FsyncPolicy = "" // what is read after the end of the machine, or was closed in good order, is on the disk
 	switch {
 	case e.lossy:
 	case e.clean && e.epoch == r.BrokerEpoch && (e.epoch != noBrokerEpoch || stayedUp):
-		return r
+		return durable
 	case e.clean:
 		return Run{BrokerEpoch: e.epoch}
 	case stayedUp:
 		return r
+	case r.FsyncPolicy == FsyncAck:
+		return durable
 	}
 	return Run{BrokerEpoch: noBrokerEpoch}
 }
@@ -130,6 +147,7 @@ type runContent struct {
 	Incarnation string            `json:"incarnation"`
 	Earlier     []string          `json:"earlierIncarnations,omitempty"` // oldest first
 	BrokerEpoch kafka.BrokerEpoch `json:"brokerEpoch"`
+	FsyncPolicy FsyncPolicy       `json:"fsyncPolicy"`
 }
 
 // ReadRun reads what the process before noted. Errors are an ErrBrokenFile, one that wraps fs.ErrNotExist, or the disk's.
@@ -139,14 +157,14 @@ func ReadRun(fsys vfs.FS, dir string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	c := runContent{BrokerEpoch: noBrokerEpoch}
+	c := runContent{BrokerEpoch: noBrokerEpoch, FsyncPolicy: FsyncBackground} // earlier versions did not say
 	if err := json.Unmarshal(content, &c); err != nil {
 		return Run{}, brokenLine(path, 1, "%v", err)
 	}
 	if c.Version != runFileVersion {
 		return Run{}, brokenLine(path, 1, "version %d, not %d", c.Version, runFileVersion)
 	}
-	run := Run{BootID: c.BootID, BrokerEpoch: c.BrokerEpoch}
+	run := Run{BootID: c.BootID, BrokerEpoch: c.BrokerEpoch, FsyncPolicy: c.FsyncPolicy}
 	for _, text := range append(c.Earlier, c.Incarnation) {
 		incarnation, err := kafka.ParseUUID(text)
 		if err != nil {
@@ -159,7 +177,7 @@ func ReadRun(fsys vfs.FS, dir string) (Run, error) {
 
 // WriteRun notes a run durably. It has an incarnation at least.
 func WriteRun(fsys vfs.FS, dir string, r Run) error {
-	c := runContent{Version: runFileVersion, BootID: r.BootID, BrokerEpoch: r.BrokerEpoch}
+	c := runContent{Version: runFileVersion, BootID: r.BootID, BrokerEpoch: r.BrokerEpoch, FsyncPolicy: r.FsyncPolicy}
 	for _, incarnation := range r.Incarnations {
 		c.Earlier = append(c.Earlier, incarnation.String())
 	}

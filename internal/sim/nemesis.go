@@ -134,31 +134,39 @@ func (s *simulation) powerCut(n *node, rng *rand.Rand, down time.Duration) bool 
 	if !n.host.powered {
 		return false
 	}
-	bears, durable := s.bears(n), s.c.policy == log.FsyncAck
+	bears := s.bears(n)
 	switch {
-	case !bears && !s.nobodyLost():
-		return false
-	case !bears && !durable:
-		n.powerCut(vfs.LoseNone(), false)
+	case s.durable():
+		n.powerCut(vfs.LoseSome(rng)) // what was acknowledged is there, and the node can tell
+	case bears:
+		n.powerCut(vfs.LoseSome(rng))
+		n.markLossy(true)
+	case s.nobodyLost():
+		n.powerCut(vfs.LoseNone())
+		n.markLossy(false)
 	default:
-		n.powerCut(vfs.LoseSome(rng), !durable)
+		return false
 	}
 	s.restartLater(n, down)
 	return true
 }
 
+// durable reports whether acknowledgements wait for the disk.
+func (s *simulation) durable() bool { return s.c.policy == log.FsyncAck }
+
 // powerCutAll takes everybody's power at once. Only where acknowledgements wait for the disk nothing is lost by that.
 func (s *simulation) powerCutAll(rng *rand.Rand, down time.Duration) bool {
-	if !s.nobodyLost() {
+	if !s.durable() && !s.nobodyLost() {
 		return false
 	}
 	for _, n := range s.nodes {
-		loss := vfs.LoseNone()
-		if s.c.policy == log.FsyncAck {
-			loss = vfs.LoseSome(rng)
-		}
-		if n.host.powered {
-			n.powerCut(loss, false)
+		switch {
+		case !n.host.powered:
+		case s.durable():
+			n.powerCut(vfs.LoseSome(rng))
+		default:
+			n.powerCut(vfs.LoseNone())
+			n.markLossy(false)
 		}
 		s.restartLater(n, down+between(rng, 0, 500*time.Millisecond))
 	}

@@ -162,9 +162,8 @@ func (n *node) fail(err error) {
 	n.s.restartLater(n, retryStart)
 }
 
-// powerCut takes the machine's power, and what the loss says of what was not synced. lost says that records may be among that
-// which were acknowledged.
-func (n *node) powerCut(loss vfs.Loss, lost bool) {
+// powerCut takes the machine's power, and what the loss says of what was not synced.
+func (n *node) powerCut(loss vfs.Loss) {
 	n.ends = map[partitionID]int64{}
 	if n.proc != nil {
 		for _, o := range n.proc.parts {
@@ -175,7 +174,6 @@ func (n *node) powerCut(loss vfs.Loss, lost bool) {
 	n.disk = n.disk.Crash(loss)
 	n.boots++
 	n.s.w.tracef("n%d loses its power", n.id)
-	n.markLossy(lost)
 }
 
 // wipe takes the disk, and puts an empty one in its place.

@@ -42,6 +42,7 @@ type process struct {
 	dirFailed  bool
 	failure    error // why the process cannot go on
 	noted      kafka.BrokerEpoch
+	run        log.Run // the note of it
 	leaving    bool
 	assigning  bool // a request of assign is under way
 }
@@ -139,12 +140,13 @@ func (p *process) registration() (r cluster.Registration, err error) {
 		n.markLossy(false) // as far as the controller can tell
 	}
 	p.store.SetBrokerEpoch(r.PreviousEpoch)
-	run, _ := previous.Next(n.bootID(), n.incarnation)
+	run, _ := previous.Next(n.bootID(), n.incarnation, p.s.c.policy)
 	return r, p.noteRun(run)
 }
 
 // noteRun notes for the next process whose logs it will have, unless a disk failed: then nobody knows what they have.
 func (p *process) noteRun(run log.Run) error {
+	p.run = run
 	if p.dirFailed {
 		return log.RemoveRun(p.faulty, p.store.MetadataDir())
 	}

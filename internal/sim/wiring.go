@@ -15,7 +15,6 @@ import (
 	"weir/cluster/metadata"
 	"weir/cluster/quorum"
 	"weir/internal/kafka"
-	"weir/log"
 )
 
 // openNode makes this process a member of the cluster: a founder, or one that joins.
@@ -133,7 +132,7 @@ func (p *process) noteRegistration() {
 	}
 	p.noted = epoch
 	p.store.SetBrokerEpoch(epoch)
-	if err := p.noteRun(log.Run{BootID: p.n.bootID(), BrokerEpoch: epoch, Incarnations: []kafka.UUID{p.n.incarnation}}); err != nil {
+	if err := p.noteRun(p.run.Registered(epoch)); err != nil {
 		p.failure = err
 	}
 	p.assign()
