@@ -202,6 +202,7 @@ func reason(err error) string {
 func (b *Broker) joined(answer joinAnswer) (log.Identity, error) {
 	b.Logger.Info("joining a cluster", "cluster", answer.ClusterID, "node", answer.Node)
 	b.asked = true
+	b.gossip.setKey(answer.GossipKey)
 	return log.Identity{ClusterID: answer.ClusterID, NodeID: answer.Node, Joined: true}, b.keepContacts(answer.Members)
 }
 

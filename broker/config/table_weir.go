@@ -15,7 +15,7 @@ var weirTable = []Def{
 		Doc: "Members of a cluster, as host:port of any of their listeners: a node without data joins that cluster, and gets a node.id there if none is set. It never founds one. A node that belongs to a cluster already starts without them."},
 	{Name: "weir.quorum.max.voters", Type: Int, Default: "5", Valid: oneOfNumbers{1, 3, 5},
 		Doc: "How many of the nodes whose process.roles has controller vote on the metadata at most; the others follow."},
-	{Name: "weir.gossip.port", Type: Int, Default: "0", Valid: between(0, 65535), Stance: Accept,
+	{Name: "weir.gossip.port", Type: Int, Default: "0", Valid: between(0, 65535),
 		Doc: "Port, of UDP and TCP, over which nodes of a cluster hear early who is there and who is gone; 0 takes any free one. A node that is alone opens none."},
 	{Name: "weir.broker.self.fence", Type: Boolean, Default: "false", Stance: Accept,
 		Doc: "Whether a broker that has lost contact with the controller stops serving its partitions at once instead of until it hears of a new leader."},
