@@ -295,7 +295,8 @@ func (m *Manager) open(p metadata.LocalPartition, config *TopicConfig) (*log.Log
 		}
 	}
 	l, err := m.Logs.Create(p.TopicPartition, p.TopicID, config.Log)
-	if err == nil && p.Registration.LeaderEpoch > 0 { // a partition that was led before had a log
+	isNew := p.Registration.LeaderEpoch == 0 || slices.Contains(p.Registration.Adding, m.Self)
+	if err == nil && !isNew { // a replica of a partition that was led before had a log, unless it is being added
 		m.Logger.Warn("a partition's log is gone, and it begins anew without records", "partition", p.TopicPartition)
 	}
 	return l, err
