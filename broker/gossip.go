@@ -9,11 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"weir/cluster"
@@ -35,7 +33,7 @@ type gossiperOptions struct {
 	Gossip cluster.Gossip // nil: this program has none
 	FS     vfs.FS
 	Dir    string // of the key's file
-	Port   uint16 // weir.gossip.port; 0: any
+	Port   uint16 // weir.gossip.port; 0: any free one
 	Clock  clock.Clock
 	Logger *slog.Logger
 
@@ -43,7 +41,7 @@ type gossiperOptions struct {
 	Leader func() (raftID uint64, term int32)
 	Hear   func(cluster.Gossiped)
 	Bound  func()      // Port says where from now on
-	Fail   func(error) // the port of the settings cannot be had
+	Fail   func(error) // nothing goes at the port of the settings
 }
 
 // gossiper has the node gossip as soon as its cluster has a key and other nodes, until it stops. A node that is alone has no
@@ -141,7 +139,8 @@ func (g *gossiper) known() gossiping {
 func (g *gossiper) run(self cluster.GossipSelf) {
 	k := g.known()
 	key := k.key
-	port, err := g.start(self, k)
+	self.BindPort = g.o.Port
+	port, err := g.o.Gossip.Start(self, key, g.o.Hear)
 	if err != nil {
 		g.cannot(err)
 		return
@@ -181,24 +180,9 @@ func (g *gossiper) await() bool {
 	return true
 }
 
-// start takes the port of the settings. Where these leave it open it is the one that this node had before: nodes that are all
-// started anew at the same time find each other by that.
-func (g *gossiper) start(self cluster.GossipSelf, k gossiping) (uint16, error) {
-	self.BindPort = g.o.Port
-	if i := slices.IndexFunc(k.members, func(m metadata.QuorumMember) bool { return m.RaftID == self.Member.RaftID }); i >= 0 && g.o.Port == 0 {
-		self.BindPort = k.members[i].GossipPort
-	}
-	port, err := g.o.Gossip.Start(self, k.key, g.o.Hear)
-	if self.BindPort != g.o.Port && errors.Is(err, syscall.EADDRINUSE) {
-		self.BindPort = 0
-		port, err = g.o.Gossip.Start(self, k.key, g.o.Hear)
-	}
-	return port, err
-}
-
 func (g *gossiper) cannot(err error) {
 	if g.o.Port != 0 {
-		g.o.Fail(fmt.Errorf("weir.gossip.port=%d cannot be had for UDP and TCP: %w", g.o.Port, err))
+		g.o.Fail(fmt.Errorf("gossip cannot begin at weir.gossip.port=%d, UDP and TCP: %w", g.o.Port, err))
 		return
 	}
 	g.o.Logger.Warn("this node cannot gossip: it takes longer until it is known which nodes are gone and where others are", "error", err)
