@@ -18,6 +18,7 @@ import (
 type lateListener struct {
 	needed bool // nothing that is bound at the start is for other nodes; not changed after that
 	sync.Mutex
+	opening bool
 	bound   []boundListener
 	known   bool          // the cluster knows the address
 	waiting []func(error) // that it does
@@ -101,18 +102,19 @@ func (b *Broker) discover(done func(Discovery, error)) {
 		answer(nil)
 		return
 	}
-	switch opened, known, err := b.openLate(answer); {
+	switch first, known, err := b.awaitLate(answer); {
 	case known || err != nil:
 		answer(err)
-	case opened:
-		b.belongs() // from here on with an address
-		b.node.Moved(b.address())
+	case first:
+		if err := b.openLate(); err != nil {
+			b.endWaiting(err)
+		}
 	}
 }
 
-// openLate opens the brokers' own listener if it is not open. Unless the cluster knows already where that is, answer is called
-// when it does.
-func (b *Broker) openLate(answer func(error)) (opened, known bool, err error) {
+// awaitLate has answer called when the cluster knows where the late listener is, unless it does already. first says that the
+// caller is to open it.
+func (b *Broker) awaitLate(answer func(error)) (first, known bool, err error) {
 	b.late.Lock()
 	defer b.late.Unlock()
 	switch {
@@ -120,21 +122,45 @@ func (b *Broker) openLate(answer func(error)) (opened, known bool, err error) {
 		return false, false, errStopping
 	case b.late.known:
 		return false, true, nil
-	case b.late.bound == nil:
-		bound, err := bind([]config.Listener{*b.Config.PeerListener}, net.Listen)
-		if err == nil {
-			err = b.keepPeerPort(bound)
-		}
-		if err != nil {
-			closeAll(bound)
-			return false, false, kafka.Errorf(kafka.BrokerNotAvailable, "This node cannot open a listener for other nodes: %v", err)
-		}
-		warnExposed(b.Options, bound[0].Listener)
-		b.late.bound, opened = bound, true
-		b.serve(bound[0])
 	}
 	b.late.waiting = append(b.late.waiting, answer)
-	return opened, false, nil
+	first = !b.late.opening
+	b.late.opening = true
+	return first, false, nil
+}
+
+// openLate opens the late listener and tells the cluster.
+func (b *Broker) openLate() error {
+	bound, err := bind([]config.Listener{*b.Config.PeerListener}, net.Listen)
+	if err == nil {
+		err = b.keepPeerPort(bound)
+	}
+	if err == nil {
+		err = b.serveLate(bound)
+	}
+	if err != nil {
+		closeAll(bound)
+		b.late.Lock()
+		b.late.opening = false // who asks next tries again
+		b.late.Unlock()
+		return kafka.Errorf(kafka.BrokerNotAvailable, "This node cannot open a listener for other nodes: %v", err)
+	}
+	warnExposed(b.Options, bound[0].Listener)
+	b.belongs() // from here on with an address
+	b.node.Moved(b.address())
+	return nil
+}
+
+// serveLate begins to serve the late listener, unless the broker stops.
+func (b *Broker) serveLate(bound []boundListener) error {
+	b.late.Lock()
+	defer b.late.Unlock()
+	if b.late.closed {
+		return errStopping
+	}
+	b.late.bound = bound
+	b.serve(bound[0])
+	return nil
 }
 
 var errStopping = kafka.Errorf(kafka.BrokerNotAvailable, "This node is stopping.")
