@@ -22,6 +22,7 @@ type ClusterOptions struct {
 	Nodes      int  // 0 is three
 	Namespaces bool // each node in a network namespace of its own, so that links can be cut; needs root
 	Disks      bool // each node on a file system of its own, that a power cut can be made of; needs root
+	Racks      bool // each node in a rack of its own, which Rack names
 	Args       []string
 }
 
@@ -81,6 +82,9 @@ func StartCluster(t *testing.T, o ClusterOptions) *Cluster {
 		n.options = Options{Binary: binary, Listen: n.Bootstrap, DataDir: filepath.Join(home, "data"), LogFile: filepath.Join(home, "log"),
 			Args: slices.Concat(quickGroups, []string{"--override", fmt.Sprint("node.id=", id), "--override", fmt.Sprint("weir.peer.port=", clusterPeerPort),
 				"--override", "controller.quorum.voters=" + strings.Join(voters, ",")}, o.Args)}
+		if o.Racks {
+			n.options.Args = append(n.options.Args, "--override", "broker.rack="+Rack(id))
+		}
 		if o.Namespaces {
 			n.options.Namespace = c.net.namespace(id)
 		}
@@ -100,6 +104,9 @@ func StartCluster(t *testing.T, o ClusterOptions) *Cluster {
 	})
 	return c
 }
+
+// Rack is the rack of a node of a cluster with Racks.
+func Rack(id int) string { return fmt.Sprint("rack", id) }
 
 // loopbackPrefix draws a network of loopback addresses, which need no set-up on Linux and have no port in use.
 func loopbackPrefix() string {
