@@ -72,7 +72,7 @@ func (m *membership) changes(c quorum.ChangeMembers) (attrs []any) {
 // membership gathers what is known of the members of an image and of Raft.
 func (c *control) membership(img *metadata.Image) *membership {
 	m := &membership{
-		now: c.now, self: c.quorum.RaftID(), maxVoters: c.o.MaxVoters, patience: 2 * c.o.ElectionTimeout,
+		now: c.now, began: c.active.leases.Began, self: c.quorum.RaftID(), maxVoters: c.o.MaxVoters, patience: 2 * c.o.ElectionTimeout,
 		stabilization: c.o.StabilizationTime, deadAfter: c.o.DeadVoterAfter,
 	}
 	known := map[uint64]standing{}
@@ -83,12 +83,6 @@ func (c *control) membership(img *metadata.Image) *membership {
 			n.heard = later(n.heard, c.active.leases.LastContact[r.Node])
 		}
 		known[r.RaftID] = n
-	}
-	for _, gone := range controller.Superseded(img) {
-		if n := known[gone.RaftID]; !n.absent { // else it may be the one that comes, and the other that is gone
-			n.superseded, n.heard = true, c.active.leases.Began // it is the other one that was heard
-			known[gone.RaftID] = n
-		}
 	}
 	raft := c.status.Load()
 	add := func(r quorum.Replica, votes bool) {
@@ -107,6 +101,7 @@ func (c *control) membership(img *metadata.Image) *membership {
 		m.members = append(m.members, n)
 	}
 	slices.SortFunc(m.members, byNode)
+	m.supersede(controller.Superseded(img))
 	return m
 }
 

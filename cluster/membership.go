@@ -14,7 +14,8 @@ import (
 // is next; nothing here does anything.
 type membership struct {
 	now           time.Time
-	self          uint64 // Raft id of this node, which leads
+	began         time.Time // when this node became the active controller
+	self          uint64    // Raft id of this node, which leads
 	maxVoters     int
 	patience      time.Duration // how old a member's last answer may be while it counts as healthy
 	stabilization time.Duration // how long a learner must have kept up before it may vote
@@ -44,6 +45,22 @@ type membersStep struct {
 
 func (s *membersStep) changes() bool {
 	return len(s.change.Learn)+len(s.change.Promote)+len(s.change.Demote)+len(s.change.Remove) > 0
+}
+
+// supersede marks those who will never come back, of the candidates: their node's broker is registered with another member's
+// directory. Which of the two is the newer the image does not say: a node that comes on a new disk is a member before its
+// broker is registered, and a late heartbeat of the old process may make the old registration look alive. So it is Raft that
+// decides: the one with the broker answers, and the other does not.
+func (m *membership) supersede(candidates []metadata.QuorumMember) {
+	for _, c := range candidates {
+		gone := m.find(func(n *standing) bool { return n.RaftID == c.RaftID })
+		present := m.find(func(n *standing) bool { return n.Node == c.Node && n.RaftID != c.RaftID && !n.absent && m.healthy(n) })
+		if gone == nil || present == nil || m.healthy(gone) || m.now.Sub(m.began) <= m.patience {
+			continue
+		}
+		gone.superseded = true
+		gone.heard = later(m.began, gone.contact) // it is the other one whose broker was heard
+	}
 }
 
 // next decides. What an operator ordered comes first, then what makes a member of somebody, then what the quorum lacks.

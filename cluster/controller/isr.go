@@ -88,7 +88,7 @@ func (d *decision) checkISRChange(broker kafka.BrokerID, c *ISRChange, p *metada
 		return false, kafka.InvalidUpdateVersion
 	case !d.validISR(broker, c, p):
 		return false, kafka.InvalidRequest
-	case slices.ContainsFunc(c.ISR, func(m ISRMember) bool { return !d.eligibleForISR(m) }):
+	case slices.ContainsFunc(c.ISR, func(m ISRMember) bool { return !d.eligibleForISR(p, m) }):
 		return false, kafka.IneligibleReplica
 	}
 	return false, kafka.None
@@ -113,10 +113,11 @@ func (d *decision) validISR(leader kafka.BrokerID, c *ISRChange, p *metadata.Par
 }
 
 // eligibleForISR reports whether a member may be in an ISR (KIP-841), and is the incarnation that the leader means: one that
-// began anew since may have lost what it had fetched (KIP-903).
-func (d *decision) eligibleForISR(m ISRMember) bool {
+// began anew since may have lost what it had fetched (KIP-903). One whose replica is believed in a directory that its broker
+// has not got, as on a new disk before the assignment is told, could not be elected, and would leave again with that assignment.
+func (d *decision) eligibleForISR(p *metadata.PartitionRegistration, m ISRMember) bool {
 	b, known := d.img.Brokers.ByID(m.Broker)
-	return known && b.Active() && (m.Epoch == -1 || m.Epoch == b.Epoch)
+	return known && b.Active() && b.HasDirectory(p) && (m.Epoch == -1 || m.Epoch == b.Epoch)
 }
 
 func members(isr []ISRMember) []kafka.BrokerID {

@@ -8,6 +8,7 @@ import (
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
+	"weir/internal/vfs"
 	"weir/log"
 )
 
@@ -90,9 +91,9 @@ func (s *simulation) when(holds func() bool, f func()) {
 }
 
 // theRestartedFollower is the scenario of KIP-903. A leader asks for a follower to join the ISR, and the request takes its
-// time; meanwhile the follower loses its disk and registers anew. What has joined by then is another incarnation, which has
+// time; meanwhile the follower loses its power, with all that it copied, and registers anew. What has joined by then is another incarnation, which has
 // nothing.
-var theRestartedFollower = &scenario{name: "a follower loses its disk while it is on its way into the ISR", play: func(s *simulation) {
+var theRestartedFollower = &scenario{name: "a follower loses what it has while it is on its way into the ISR", play: func(s *simulation) {
 	st, ok := s.set()
 	if !ok {
 		s.playLater()
@@ -115,7 +116,9 @@ var theRestartedFollower = &scenario{name: "a follower loses its disk while it i
 			s.when(func() bool { return st.active(st.follower) }, func() {
 				s.w.after(200*time.Millisecond, func() {
 					s.net.cut(both(st.leader.host.id, st.follower.host.id), 1)
-					st.follower.wipe()
+					// The directory stays: with another one it could not join before that is told.
+					st.follower.powerCut(vfs.LoseAll())
+					st.follower.markLossy(true)
 					s.restartLater(st.follower, 5*time.Millisecond)
 					s.when(func() bool { return st.active(st.follower) }, func() {
 						slow = false // the leader asks once more
