@@ -22,7 +22,8 @@
 //
 // Goroutines: one Serve for each listener, one reader for each connection and what Server says of them, the tasks of
 // log.Store, the loops of cluster.Node, the actors of coordinator.Runtime, those of replica.Fetchers, one for the updates of
-// ISRs, those of the connections to other nodes (package peer), and one of the gossiper. Close ends and awaits all of them.
+// ISRs and one for the moves of replicas between directories, those of the connections to other nodes (package peer), and one of
+// the gossiper. Close ends and awaits all of them.
 //
 // Locks: those of Server and its parts (see Server) and of the late listener, none of which is held while another is taken.
 package broker
