@@ -39,8 +39,8 @@ func (d *decision) registerBroker(c RegisterBroker) (Reply, error) {
 	}
 	existing, known := d.img.Brokers.ByID(c.Broker)
 	same := known && existing.Incarnation == c.Incarnation
-	// KAFKA-19047: who is shutting down may be replaced before its session is over.
-	if known && !same && !existing.InControlledShutdown && d.leases.live(existing, d.now) {
+	// KAFKA-19047: who is shutting down may be replaced before its session is over; and so may who is gone for certain.
+	if known && !same && !existing.InControlledShutdown && !c.succeeds(existing) && d.leases.live(existing, d.now) {
 		return nil, kafka.Errorf(kafka.DuplicateBrokerRegistration, "Another broker is registered with that broker id.")
 	}
 	if err := d.checkDirectories(c); err != nil {
@@ -66,6 +66,14 @@ func (d *decision) registerBroker(c RegisterBroker) (Reply, error) {
 // continues reports whether a broker has the logs of the registered incarnation whole.
 func (c RegisterBroker) continues(existing *metadata.BrokerRegistration) bool {
 	return c.PreviousEpoch == existing.Epoch || slices.Contains(c.PreviousIncarnations, existing.Incarnation)
+}
+
+// succeeds reports whether the registered incarnation is gone for certain, though its session may not be over: a process that was
+// killed is back before anybody missed it. This one has its directories, which one process has at a time, on the machine that
+// it ran on, which has not been down since; and its address, which a copy of these directories on that machine could not have.
+func (c RegisterBroker) succeeds(existing *metadata.BrokerRegistration) bool {
+	return slices.Contains(c.PreviousIncarnations, existing.Incarnation) &&
+		slices.ContainsFunc(c.Listeners, func(e metadata.Endpoint) bool { return slices.Contains(existing.Listeners, e) })
 }
 
 // amend changes what an incarnation said of itself. A directory that failed it does not get back before it starts anew.

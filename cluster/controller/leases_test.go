@@ -66,3 +66,38 @@ func TestWhoeverHasTheLogsWholeStaysInTheELR(t *testing.T) {
 		t.Error("nobody is somebody")
 	}
 }
+
+// A process that was killed and is back at once, with its directories and its address, need not wait for its own session to end.
+// A copy of its directories, elsewhere, must.
+func TestRestartBeforeAnybodyMissedIt(t *testing.T) {
+	here, elsewhere := metadata.Endpoint{Name: "PLAINTEXT", Host: "h", Port: 9092}, metadata.Endpoint{Name: "PLAINTEXT", Host: "h", Port: 9093}
+	for _, c := range []struct {
+		name     string
+		previous []kafka.UUID
+		at       metadata.Endpoint
+		refused  bool
+	}{
+		{"back at once", []kafka.UUID{{1}}, here, false},
+		{"killed again before it was registered", []kafka.UUID{{1}, {3}}, here, false},
+		{"a copy at another address", []kafka.UUID{{1}}, elsewhere, true},
+		{"another machine, or another disk", nil, here, true},
+	} {
+		w := newWorld()
+		register := RegisterBroker{ClusterID: "c1", Broker: 1, Incarnation: kafka.UUID{1}, Directories: []kafka.DirectoryID{{7}}, Listeners: []metadata.Endpoint{here}}
+		records, _, err := Decide(&w.settings, w.img, w.leases, w.now, register)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, _, err := w.img.With(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.leases.Heard(img, register, w.now)
+		next := register
+		next.Incarnation, next.PreviousIncarnations, next.Listeners = kafka.UUID{2}, c.previous, []metadata.Endpoint{c.at}
+		_, _, err = Decide(&w.settings, img, w.leases, w.now, next)
+		if refused := err != nil; refused != c.refused || refused && kafka.CodeOf(err) != kafka.DuplicateBrokerRegistration {
+			t.Errorf("%s: %v, want refused=%t", c.name, err, c.refused)
+		}
+	}
+}
