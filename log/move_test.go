@@ -378,7 +378,7 @@ func TestOfTwoLogsTheMetadatasIsTheRightOne(t *testing.T) {
 		mem := vfs.NewMem()
 		for _, d := range []string{moveFrom, moveTo} {
 			s := openStore(t, mem)
-			must(t, s.BeginMoveless(d))
+			createIn(t, s, d)
 			must(t, s.Close())
 			must(t, mem.Rename(d+"/orders-0", d+"/orders-0.hidden"))
 		}
@@ -410,11 +410,11 @@ func TestOfTwoLogsTheMetadatasIsTheRightOne(t *testing.T) {
 	}
 }
 
-// BeginMoveless makes the log of a test in one directory.
-func (s *Store) BeginMoveless(dir string) error {
+// createIn makes the log of a test in one directory.
+func createIn(t testing.TB, s *Store, dir string) {
+	t.Helper()
 	s.Want(partition(0), dir)
-	_, err := s.Create(partition(0), kafka.TopicID{1}, DefaultConfig())
-	return err
+	createTest(t, s, partition(0))
 }
 
 // A copy whose log is gone with its disk takes its place where the metadata says that it is there, and is kept otherwise. In both cases
