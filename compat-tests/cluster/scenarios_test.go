@@ -3,9 +3,15 @@
 package cluster
 
 import (
+	"bufio"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"weir/compat-tests/harness"
 )
@@ -43,10 +49,62 @@ func (r *run) flows() {
 	}
 }
 
+// all is every node.
+func (r *run) all() (ids []int) {
+	for _, n := range r.Nodes() {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+// reign says of the quorum and of each partition who leads it in which epoch, and who is in sync.
+func (r *run) reign() []string {
+	r.Helper()
+	q := r.Quorum(r.T)
+	all := []string{fmt.Sprintf("the quorum is led by %d in epoch %d", q.LeaderID, q.LeaderEpoch)}
+	metadata, err := kadm.NewClient(r.ClusterClient(r.T)).Metadata(harness.Context(r.T))
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, topic := range metadata.Topics.Sorted() {
+		for _, p := range topic.Partitions.Sorted() {
+			all = append(all, fmt.Sprintf("%s-%d is led by %d in epoch %d, ISR %v", p.Topic, p.Partition, p.Leader, p.LeaderEpoch, sorted(p.ISR)))
+		}
+	}
+	return all
+}
+
+// gossip returns when every node hears so many by gossip, itself included.
+func (r *run) gossip(heard int) {
+	r.Helper()
+	want := fmt.Sprint("weir_gossip_members ", heard)
+	for _, n := range r.Nodes() {
+		await(r.T, func() string {
+			response, err := http.Get(fmt.Sprintf("http://%s:%d/metrics", n.IP, metricsPort))
+			if err != nil {
+				return err.Error()
+			}
+			defer response.Body.Close()
+			for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+				if text := lines.Text(); strings.HasPrefix(text, "weir_gossip_members ") && text != want {
+					return fmt.Sprintf("node %d: %s, not %d", n.ID, text, heard)
+				} else if text == want {
+					return ""
+				}
+			}
+			return "it is not among the metrics"
+		})
+	}
+}
+
 const (
-	namespaces = true
-	ackPolicy  = "weir.fsync.policy=ack"
+	namespaces  = true
+	ackPolicy   = "weir.fsync.policy=ack"
+	metricsPort = 9300
 )
+
+// observed are clusters whose links can be cut, and which tell what they hear.
+var observed = harness.ClusterOptions{Namespaces: namespaces, Args: []string{"--http", fmt.Sprint("0.0.0.0:", metricsPort)}}
 
 var scenarios = map[string]scenario{
 	"kill_the_leader": {do: func(r *run) {
@@ -91,6 +149,44 @@ var scenarios = map[string]scenario{
 	"cut_leader_from_controller": {soak: true, options: harness.ClusterOptions{Namespaces: namespaces}, do: func(r *run) {
 		r.CutBoth([]int{r.other}, []int{r.controller})
 		time.Sleep(15 * time.Second)
+		r.Heal()
+	}},
+	// Gossip is a hint: without it nothing happens that would not happen otherwise.
+	"cut_gossip": {soak: true, options: observed, do: func(r *run) {
+		before := r.reign()
+		r.CutGossip(r.all(), r.all())
+		r.gossip(1)
+		time.Sleep(20 * time.Second)
+		r.flows()
+		if after := r.reign(); !slices.Equal(before, after) {
+			r.Errorf("who leads, and since when:\n%v\nbefore gossip was cut:\n%v", after, before)
+		}
+		r.Heal()
+		r.gossip(3)
+	}},
+	// Nor does it keep anybody's session alive.
+	"cut_all_but_gossip": {soak: true, options: observed, do: func(r *run) {
+		others := r.Others(r.leader)
+		began := time.Now()
+		r.CutAllButGossip([]int{r.leader}, others)
+		r.awaitState(r.leader, "fenced", others...)
+		figure(r.T, "fenced %v after it was cut off", time.Since(began).Round(100*time.Millisecond))
+		time.Sleep(15*time.Second - time.Since(began))
+		r.gossip(3)
+		r.Heal()
+	}},
+	"bridge": {soak: true, options: harness.ClusterOptions{Namespaces: namespaces}, do: func(r *run) {
+		sides := r.Others(r.controller)
+		r.CutBoth(sides[:1], sides[1:])
+		time.Sleep(20 * time.Second)
+		r.Heal()
+	}},
+	// Each sees a majority of the nodes, and no two the same one.
+	"majority_ring": {soak: true, options: harness.ClusterOptions{Namespaces: namespaces, Nodes: 5}, do: func(r *run) {
+		for i := range 5 {
+			r.CutBoth([]int{1 + i}, []int{1 + (i+2)%5})
+		}
+		time.Sleep(20 * time.Second)
 		r.Heal()
 	}},
 	"power_cut_of_one": {soak: true, options: harness.ClusterOptions{Disks: true, Args: []string{"--override", ackPolicy}}, do: func(r *run) {
@@ -153,11 +249,11 @@ func (s scenario) run(t *testing.T) {
 	}
 	began := time.Now()
 	s.do(r)
-	r.flows()
 	healed := time.Now()
+	r.flows()
 	r.AwaitISRs(t)
 	full := time.Since(healed)
-	line := fmt.Sprintf("leader %d, controller %d, took %v, ISRs full %v later", r.leader, r.controller, healed.Sub(began).Round(time.Second), full.Round(100*time.Millisecond))
+	line := fmt.Sprintf("leader %d, controller %d, took %v, all flows and ISRs are full %v later", r.leader, r.controller, healed.Sub(began).Round(time.Second), full.Round(100*time.Millisecond))
 	for _, l := range r.loads {
 		line += fmt.Sprintf("; %s: %v", l.Name, l.Finish(t, r.Cluster))
 	}

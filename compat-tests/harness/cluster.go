@@ -15,6 +15,7 @@ import (
 const (
 	clusterClientPort = 9092
 	clusterPeerPort   = 9192
+	clusterGossipPort = 9292
 )
 
 // ClusterOptions say what a cluster is made of.
@@ -23,17 +24,21 @@ type ClusterOptions struct {
 	Namespaces bool // each node in a network namespace of its own, so that links can be cut; needs root
 	Disks      bool // each node on a file system of its own, that a power cut can be made of; needs root
 	Racks      bool // each node in a rack of its own, which Rack names
+	Alone      bool // a node that was started without a thought, on loopback; others come by Join
 	Args       []string
 }
 
 // Cluster is a cluster of real brokers that belongs to one case.
 type Cluster struct {
-	t     *testing.T
-	nodes []*ClusterNode
-	net   *network // nil without namespaces
+	t      *testing.T
+	nodes  []*ClusterNode
+	net    *network // nil without namespaces
+	binary string
+	dir    string
+	prefix string // of addresses: "127.x.y."
 }
 
-// ClusterNode is one of its brokers. Its id is its place, from 1 on.
+// ClusterNode is one of its brokers. Its id is its place, from 1 on: also of one that joins, if one joins after the other.
 type ClusterNode struct {
 	ID        int
 	IP        string
@@ -61,27 +66,28 @@ func StartCluster(t *testing.T, o ClusterOptions) *Cluster {
 	if o.Nodes == 0 {
 		o.Nodes = 3
 	}
-	c := &Cluster{t: t}
-	prefix := loopbackPrefix()
+	if o.Alone {
+		o.Nodes = 1
+	}
+	c := &Cluster{t: t, binary: binary, dir: t.TempDir(), prefix: loopbackPrefix()}
 	if o.Namespaces {
 		c.net = newNetwork(t, o.Nodes)
-		prefix = c.net.prefix
+		c.prefix = c.net.prefix
 	}
-	var voters []string
-	for id := 1; id <= o.Nodes; id++ {
-		voters = append(voters, fmt.Sprintf("%d@%s%d:%d", id, prefix, id, clusterPeerPort))
-	}
-	dir := t.TempDir()
-	for id := 1; id <= o.Nodes; id++ {
-		n := &ClusterNode{ID: id, IP: fmt.Sprintf("%s%d", prefix, id)}
-		n.Bootstrap = fmt.Sprintf("%s:%d", n.IP, clusterClientPort)
-		home := filepath.Join(dir, fmt.Sprint("node", id))
-		if err := os.MkdirAll(home, 0o755); err != nil {
-			t.Fatal(err)
+	var args []string
+	if !o.Alone {
+		var voters []string
+		for id := 1; id <= o.Nodes; id++ {
+			voters = append(voters, fmt.Sprintf("%d@%s%d:%d", id, c.prefix, id, clusterPeerPort))
 		}
-		n.options = Options{Binary: binary, Listen: n.Bootstrap, DataDir: filepath.Join(home, "data"), LogFile: filepath.Join(home, "log"),
-			Args: slices.Concat(quickGroups, []string{"--override", fmt.Sprint("node.id=", id), "--override", fmt.Sprint("weir.peer.port=", clusterPeerPort),
-				"--override", "controller.quorum.voters=" + strings.Join(voters, ",")}, o.Args)}
+		args = []string{"--override", fmt.Sprint("weir.peer.port=", clusterPeerPort), "--override", fmt.Sprint("weir.gossip.port=", clusterGossipPort),
+			"--override", "controller.quorum.voters=" + strings.Join(voters, ",")}
+	}
+	for id := 1; id <= o.Nodes; id++ {
+		n := c.add(slices.Concat(args, o.Args)...)
+		if !o.Alone {
+			n.options.Args = append(n.options.Args, "--override", fmt.Sprint("node.id=", id))
+		}
 		if o.Racks {
 			n.options.Args = append(n.options.Args, "--override", "broker.rack="+Rack(id))
 		}
@@ -89,24 +95,50 @@ func StartCluster(t *testing.T, o ClusterOptions) *Cluster {
 			n.options.Namespace = c.net.namespace(id)
 		}
 		if o.Disks {
-			n.disk = newDisk(t, home)
+			n.disk = newDisk(t, filepath.Dir(n.options.LogFile))
 			n.options.DataDir = filepath.Join(n.disk.mount, "data")
 		}
-		showLogIfFailed(t, n.options.LogFile)
-		c.nodes = append(c.nodes, n)
 	}
-	c.launch(c.nodes...)
 	t.Cleanup(func() {
 		for _, n := range c.nodes {
-			n.process.Resume() // a paused process is killed all the same, but its parent waits until it is reaped
-			n.process.Kill()
+			if n.process != nil {
+				n.process.Resume() // a paused process is killed all the same, but its parent waits until it is reaped
+				n.process.Kill()
+			}
 		}
 	})
+	c.launch(c.nodes...)
 	return c
 }
 
 // Rack is the rack of a node of a cluster with Racks.
 func Rack(id int) string { return fmt.Sprint("rack", id) }
+
+// add makes another node, which is not started yet.
+func (c *Cluster) add(args ...string) *ClusterNode {
+	c.t.Helper()
+	n := &ClusterNode{ID: len(c.nodes) + 1}
+	n.IP = fmt.Sprintf("%s%d", c.prefix, n.ID)
+	n.Bootstrap = fmt.Sprintf("%s:%d", n.IP, clusterClientPort)
+	home := filepath.Join(c.dir, fmt.Sprint("node", n.ID))
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	n.options = Options{Binary: c.binary, Listen: n.Bootstrap, DataDir: filepath.Join(home, "data"), LogFile: filepath.Join(home, "log"),
+		Args: slices.Concat(quickGroups, args)}
+	showLogIfFailed(c.t, n.options.LogFile)
+	c.nodes = append(c.nodes, n)
+	return n
+}
+
+// Join has another node join by the addresses of those that are there, and returns it when it is ready. The cluster gives it
+// its id.
+func (c *Cluster) Join() *ClusterNode {
+	c.t.Helper()
+	n := c.add("--join", strings.Join(c.Bootstrap(), ","))
+	c.launch(n)
+	return n
+}
 
 // loopbackPrefix draws a network of loopback addresses, which need no set-up on Linux and have no port in use.
 func loopbackPrefix() string {

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,21 +89,37 @@ func (c *Cluster) Leader(t *testing.T, topic string, partition int32) int {
 // Controller returns the id of the active controller, which leads the quorum.
 func (c *Cluster) Controller(t *testing.T) int {
 	t.Helper()
+	return int(c.Quorum(t).LeaderID)
+}
+
+// Voters returns the ids of the nodes that vote in the quorum, in order.
+func (c *Cluster) Voters(t *testing.T) (ids []int) {
+	t.Helper()
+	for _, v := range c.Quorum(t).CurrentVoters {
+		ids = append(ids, int(v.ReplicaID))
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Quorum returns what the first node that answers says of the quorum.
+func (c *Cluster) Quorum(t *testing.T) kmsg.DescribeQuorumResponseTopicPartition {
+	t.Helper()
 	r := kmsg.NewPtrDescribeQuorumRequest()
 	topic := kmsg.NewDescribeQuorumRequestTopic()
 	topic.Topic = "__cluster_metadata"
 	topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
 	r.Topics = append(r.Topics, topic)
 	client := c.ClusterClient(t)
+	defer client.Close()
+	var response *kmsg.DescribeQuorumResponse
+	var err error
 	for _, n := range c.nodes { // until any node answers for the one that leads
-		response, err := r.RequestWith(Context(t), client.Broker(n.ID))
+		response, err = r.RequestWith(Context(t), client.Broker(n.ID))
 		if err == nil && len(response.Topics) == 1 && len(response.Topics[0].Partitions) == 1 && response.Topics[0].Partitions[0].ErrorCode == 0 {
-			return int(response.Topics[0].Partitions[0].LeaderID)
+			return response.Topics[0].Partitions[0]
 		}
 	}
-	response, err := r.RequestWith(Context(t), client)
-	if err != nil || len(response.Topics) != 1 || len(response.Topics[0].Partitions) != 1 || response.Topics[0].Partitions[0].ErrorCode != 0 {
-		t.Fatalf("describe the quorum: %+v, %v", response, err)
-	}
-	return int(response.Topics[0].Partitions[0].LeaderID)
+	t.Fatalf("describe the quorum: %+v, %v", response, err)
+	return kmsg.DescribeQuorumResponseTopicPartition{}
 }

@@ -94,13 +94,7 @@ func removeAbandoned() {
 // Cut drops all packets from some nodes to others, silently and in that direction only.
 func (c *Cluster) Cut(from, to []int) {
 	c.t.Helper()
-	for _, receiver := range to {
-		for _, sender := range from {
-			if sender != receiver {
-				c.net.nft(c.t, receiver, fmt.Sprintf("add rule ip faults in ip saddr %s%d drop", c.net.prefix, sender))
-			}
-		}
-	}
+	c.drop(from, to, "")
 }
 
 // CutBoth drops all packets between two sets of nodes.
@@ -108,6 +102,36 @@ func (c *Cluster) CutBoth(a, b []int) {
 	c.t.Helper()
 	c.Cut(a, b)
 	c.Cut(b, a)
+}
+
+// CutGossip drops what nodes gossip with each other, and nothing else.
+func (c *Cluster) CutGossip(a, b []int) {
+	c.t.Helper()
+	for _, port := range []string{"sport", "dport"} {
+		match := fmt.Sprintf("meta l4proto { tcp, udp } th %s %d", port, clusterGossipPort)
+		c.drop(a, b, match)
+		c.drop(b, a, match)
+	}
+}
+
+// CutAllButGossip drops all packets between two sets of nodes but what they gossip.
+func (c *Cluster) CutAllButGossip(a, b []int) {
+	c.t.Helper()
+	match := fmt.Sprintf("meta l4proto { tcp, udp } th sport != %[1]d th dport != %[1]d", clusterGossipPort)
+	c.drop(a, b, match)
+	c.drop(b, a, match)
+}
+
+// drop drops the packets from some nodes to others that match; all for "".
+func (c *Cluster) drop(from, to []int, match string) {
+	c.t.Helper()
+	for _, receiver := range to {
+		for _, sender := range from {
+			if sender != receiver {
+				c.net.nft(c.t, receiver, fmt.Sprintf("add rule ip faults in ip saddr %s%d %s drop", c.net.prefix, sender, match))
+			}
+		}
+	}
 }
 
 // Heal lets all packets through again.
