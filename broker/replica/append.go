@@ -90,7 +90,7 @@ func (p *Partition) CheckAppend(epoch kafka.LeaderEpoch) error {
 func (p *Partition) Await(epoch kafka.LeaderEpoch, endOffset int64, to Acker, index int) (parked bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if leader := p.leadership.Load(); leader == nil || leader.epoch != epoch {
+	if leader := p.serving(); leader == nil || leader.epoch != epoch {
 		return false, p.notLeaderLocked()
 	}
 	if p.log.HighWatermark() >= endOffset {
@@ -146,7 +146,7 @@ func (p *Partition) append(r *AppendRequest, v batch.Validated, epoch kafka.Lead
 
 // mayAppendLocked checks role, epoch, unless that is NoLeaderEpoch, and the number of in-sync replicas.
 func (p *Partition) mayAppendLocked(acks int16, epoch kafka.LeaderEpoch) (*leadership, error) {
-	leader := p.leadership.Load()
+	leader := p.serving()
 	if leader == nil || epoch != kafka.NoLeaderEpoch && epoch != leader.epoch {
 		return nil, p.notLeaderLocked()
 	}

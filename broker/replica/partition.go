@@ -32,7 +32,8 @@ type surroundings struct {
 	store    Store
 	policy   log.FsyncPolicy
 	clock    clock.Clock
-	sending  *Throttle // to followers
+	sending  *Throttle   // to followers
+	fenced   atomic.Bool // see Manager.SetFenced
 	// propose says that the partition wants another ISR. It does not block; no lock is held.
 	propose func(*Partition)
 }
@@ -178,6 +179,11 @@ func (p *Partition) leadLocked(now time.Time, r metadata.PartitionRegistration) 
 func (p *Partition) resignLocked() due {
 	p.leadership.Store(nil)
 	p.mu.tracker = nil
+	return p.refuseWaitingLocked()
+}
+
+// refuseWaitingLocked has everyone who waits for this leader told that it is none.
+func (p *Partition) refuseWaitingLocked() due {
 	d := due{err: p.notLeaderLocked(), waiters: p.takeWaitersLocked()}
 	d.acks = slices.Concat(p.mu.byHW.FailAll(), p.mu.byDurable.FailAll(), p.mu.byLow.FailAll())
 	return d
@@ -204,7 +210,7 @@ func (p *Partition) notLeader(leader kafka.BrokerID, epoch kafka.LeaderEpoch) er
 // requireLeader is the epoch check of KIP-320; current -1 is not checked. Who has another epoch in mind is told so, rather than
 // that this broker does not lead.
 func (p *Partition) requireLeader(current kafka.LeaderEpoch) (*leadership, error) {
-	l := p.leadership.Load()
+	l := p.serving()
 	if l != nil && (current == kafka.NoLeaderEpoch || current == l.epoch) {
 		return l, nil
 	}

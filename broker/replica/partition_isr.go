@@ -44,7 +44,7 @@ func (p *Partition) proposed(of tracker.Proposal, result ISRResult) (again bool)
 // check looks for followers that lag, and for what time alone has made true. It reports whether the partition wants another
 // ISR from here on.
 func (p *Partition) check(now time.Time) (wants bool) {
-	if l := p.leadership.Load(); l == nil || len(l.followers) == 0 {
+	if l := p.serving(); l == nil || len(l.followers) == 0 { // followers that are refused do not lag by their own fault
 		return false
 	}
 	p.mu.Lock()
