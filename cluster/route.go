@@ -74,6 +74,9 @@ func (c *control) submit(s *submission) {
 	case c.leads():
 		c.enqueue(s)
 	case s.from == peer:
+		if cmd, is := s.cmd.(controller.RegisterMember); is {
+			c.introduced(cmd)
+		}
 		c.finish(s, Answer{}, notController())
 	case len(c.router.pending) >= maxQueued && s.from != own:
 		c.finish(s, Answer{}, kafka.Errorf(kafka.RequestTimedOut, "%d commands look for a controller already.", maxQueued))

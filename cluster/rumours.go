@@ -3,6 +3,7 @@ package cluster
 import (
 	"time"
 
+	"weir/cluster/controller"
 	"weir/cluster/metadata"
 )
 
@@ -19,7 +20,8 @@ type rumours struct {
 // rumour is what was said last of one member.
 type rumour struct {
 	Gossiped
-	until time.Time // messages go to the rumoured address until then; zero: to that of the image
+	until  time.Time // messages go to the rumoured address until then; zero: to that of the image
+	passed bool      // to the controller, which has not answered yet
 }
 
 // hear takes what gossip says of another node. A process that is gone says nothing of the one that took its place.
@@ -42,6 +44,28 @@ func (c *control) hear(g Gossiped) {
 		c.active.leases.Rumour(c.quorum.Image(), m.Node, g.Incarnation, g.Gone)
 		c.active.duty.changed = true
 	}
+}
+
+// introduced takes a member's own word of where it is, which it tells whomever it reaches while it looks for a controller. It is a
+// hint, as gossip's is, and goes on to who leads, who may know as little of a way to that member. Where most nodes come back at
+// other ports, and none gossips where the others look, they find each other by the one that stayed.
+func (c *control) introduced(cmd controller.RegisterMember) {
+	m, member := c.quorum.Image().Quorum.ByRaftID(cmd.Member.RaftID)
+	said := rumour{Gossiped: Gossiped{Member: cmd.Member}}
+	if !member || m.RaftID == c.quorum.RaftID() || cmd.ClusterID != c.o.ClusterID || !said.elsewhere(m) {
+		return
+	}
+	r := c.rumours.members[m.RaftID]
+	if r == nil {
+		r = &said
+		c.rumours.members[m.RaftID] = r
+	}
+	r.Member, r.Gone = cmd.Member, false
+	if c.lead.Leader == 0 || r.passed {
+		return
+	}
+	r.passed = true
+	c.submit(&submission{cmd: cmd, from: own, done: func(Answer, error) { r.passed = false }})
 }
 
 // rumouredLeader is whom gossip says to lead, if it knows of a term that this node has not seen the end of; 0 for nobody.

@@ -102,6 +102,38 @@ func TestGossipedAddress(t *testing.T) {
 	}
 }
 
+// Where all nodes are started anew at the same time, and all but one are elsewhere then, they find each other by that one: also
+// those that it does not lead. Nobody gossips here.
+func TestNodesThatComeBackElsewhere(t *testing.T) {
+	for seed := range uint64(6) {
+		w := newWorld(t, seed, 5)
+		w.up(1, 2, 3, 4, 5)
+		for _, m := range w.all() {
+			m.vanish()
+		}
+		w.queue = nil
+		for _, m := range w.all() {
+			if m.id != 3 {
+				m.o.Address.Port += 100
+			}
+			m.start()
+		}
+		w.run(2*time.Minute, "all are back", func() bool {
+			for _, m := range w.all() {
+				if m.node == nil {
+					return false
+				}
+				for _, of := range w.all() {
+					if known, ok := m.node.Image().Quorum.ByRaftID(member(of.id).RaftID); !ok || known.Port != of.o.Address.Port {
+						return false
+					}
+				}
+			}
+			return w.running(1, 2, 3, 4, 5)()
+		})
+	}
+}
+
 // What is kept of gossip is about members only.
 func TestRumoursAreBounded(t *testing.T) {
 	w := newWorld(t, 1, 3)
