@@ -326,3 +326,28 @@ func TestLagIsToldRarely(t *testing.T) {
 		}
 	}
 }
+
+// Who was cut off while it was removed is told so when it is back, though nobody sends it the log any more.
+func TestRemovedWhileCutOff(t *testing.T) {
+	for _, voter := range []bool{true, false} {
+		w := newWorld(t, 4, 3)
+		w.up(1, 2, 3)
+		w.join(4)
+		w.pass(15 * time.Second)
+		gone := w.hosts[4]
+		if voter {
+			gone = w.follower()
+		}
+		w.cut[gone.id] = true
+		w.pass(15 * time.Second)
+		if err := w.remove(w.active(), gone); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(15 * time.Second)
+		w.cut[gone.id] = false
+		w.run(time.Minute, "it stopped", func() bool { return gone.node == nil })
+		if gone.failed == nil || !strings.Contains(gone.failed.Error(), "was removed from the cluster") {
+			t.Errorf("it says %v", gone.failed)
+		}
+	}
+}

@@ -218,8 +218,11 @@ func (c *control) live() {
 	}
 	if cmd != nil {
 		c.submit(&submission{cmd: cmd, from: own, done: func(a Answer, err error) {
-			if err := c.life.Answered(c.now, a.Reply, a.Index, err, c.alone()); err != nil {
-				c.fatal = err
+			if fatal := c.life.Answered(c.now, a.Reply, a.Index, err, c.alone()); fatal != nil {
+				c.fatal = fatal
+			} else if _, registers := cmd.(controller.RegisterBroker); registers && err != nil && c.hopeless(kafka.CodeOf(err), true) {
+				// It was removed while it heard nothing, and nobody sends it the log any more.
+				c.fatal = fmt.Errorf("register broker %d again: %w", c.o.Self, err)
 			}
 		}})
 	}
