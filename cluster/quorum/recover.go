@@ -234,7 +234,7 @@ func leaderless(p metadata.PartitionRegistration, self kafka.BrokerID) metadata.
 
 // prepare writes a directory with nothing but a snapshot and a raft-state that agrees with it. What an earlier try left is gone then.
 func prepare(fsys vfs.FS, dir string, s *snapshot, content []byte, raftID uint64) error {
-	if err := errors.Join(fsys.RemoveAll(dir), fsys.MkdirAll(dir, 0o755)); err != nil {
+	if err := errors.Join(fsys.RemoveAll(dir), fsys.MkdirAll(dir, dirPerm)); err != nil {
 		return err
 	}
 	if err := writeFile(fsys, filepath.Join(dir, snapshotName(s.index, s.term)), content); err != nil {

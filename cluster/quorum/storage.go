@@ -43,7 +43,13 @@ type storage struct {
 
 var _ raft.Storage = (*storage)(nil)
 
+// dirPerm lets nobody else into the log's directory: the metadata has the cluster's secrets.
+const dirPerm = 0o700
+
 func openLog(fsys vfs.FS, clk clock.Clock, dir string, segmentBytes int32, logger *slog.Logger) (*log.Log, error) {
+	if err := fsys.MkdirAll(dir, dirPerm); err != nil {
+		return nil, err
+	}
 	c := log.DefaultConfig()
 	c.SegmentBytes = segmentBytes
 	c.RetentionMs, c.RetentionBytes = -1, -1 // only snapshots make entries superfluous

@@ -2,6 +2,8 @@ package quorum
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -111,4 +113,30 @@ func TestEntriesBeyondTheCache(t *testing.T) {
 	if got := len(terms(t, s)); got != 1999 {
 		t.Fatalf("%d entries", got)
 	}
+}
+
+// The metadata has the cluster's secrets, as the key of its gossip.
+func TestNobodyElseReadsTheMetadata(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "__cluster_metadata-0")
+	check := func(what string) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if perm := info.Mode().Perm(); perm&0o077 != 0 {
+			t.Errorf("%s: %v", what, perm)
+		}
+	}
+	l, err := openLog(vfs.OS(), nil, dir, defaultSegmentBytes, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check("founded")
+	if err := prepare(vfs.OS(), dir, &snapshot{}, nil, 1); err != nil {
+		t.Fatal(err)
+	}
+	check("recovered")
 }
