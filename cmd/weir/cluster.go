@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -110,7 +111,10 @@ func viewCluster(ctx context.Context, client *kgo.Client) (*clusterView, error) 
 			n.State = stateFenced
 		}
 	}
-	if err := v.addQuorum(ctx, client); err != nil && !errors.Is(err, kerr.UnsupportedVersion) {
+	switch err := v.addQuorum(ctx, client); {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil, errors.Is(err, kerr.RequestTimedOut):
+		v.controller = -1 // what else is there was known before, and is told
+	case err != nil && !errors.Is(err, kerr.UnsupportedVersion):
 		return nil, fmt.Errorf("describing the quorum: %w", err)
 	}
 	if v.topics, err = kadm.NewClient(client).ListTopicsWithInternal(ctx); err != nil {
@@ -127,7 +131,13 @@ func errorOf(code int16) error {
 	return kerr.ErrorForCode(code)
 }
 
+// lookTimeout is how long a single node is waited for, of which something is to be told: the leader of the quorum, or one that has
+// disks. It answers in milliseconds if it is there, and an election takes a second or two.
+const lookTimeout = 3 * time.Second
+
 func (v *clusterView) addQuorum(ctx context.Context, client *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	ask := kmsg.NewPtrDescribeQuorumRequest()
 	topic := kmsg.NewDescribeQuorumRequestTopic()
 	topic.Topic = kafka.ClusterMetadataTopic
@@ -190,6 +200,8 @@ func (v *clusterView) countReplicas() {
 
 // addDisks asks each broker how full its directories are. One that does not answer leaves a blank.
 func (v *clusterView) addDisks(ctx context.Context, admin *kadm.Client) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	all, err := admin.DescribeAllLogDirs(ctx, kadm.TopicsSet{})
 	if all == nil && err != nil {
 		return

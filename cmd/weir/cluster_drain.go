@@ -181,7 +181,7 @@ func (d *drain) print(r *drainResult) error {
 		fmt.Fprintf(out, "%d replicas were moved away from node %d; it still has %d of partitions that nobody leads.\n", len(r.Moved), r.Node, r.Left)
 		return nil
 	}
-	fmt.Fprintf(out, "Node %d holds no replicas; %d were moved away. To take it out: stop it, then `weir cluster remove %d`.\n", r.Node, len(r.Moved), r.Node)
+	fmt.Fprintf(out, "Node %d holds no replicas; %d were moved away. To take it out: `weir cluster remove %d`, once it is stopped.\n", r.Node, len(r.Moved), r.Node)
 	return nil
 }
 

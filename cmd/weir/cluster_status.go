@@ -134,7 +134,8 @@ func (v *clusterView) status(needed map[string]int, moving int) *clusterStatus {
 		}
 	})
 	if v.controller < 0 {
-		s.problem("no controller is active: nothing can be created, changed or elected")
+		s.problem("no controller is active: nothing can be created, changed or elected, and what else is told here may be old. " +
+			"A majority of the voters has to live; where it is gone for good, see `weir quorum recover`")
 	}
 	for _, c := range []struct {
 		count      int
