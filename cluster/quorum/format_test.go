@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/cluster/metadata"
+	"weir/internal/kafka"
+	"weir/internal/vfs"
 	"weir/protocol/batch"
 )
 
@@ -53,6 +56,51 @@ func TestGoldenFiles(t *testing.T) {
 	}
 	if out.String() != string(want) {
 		t.Errorf("got\n%s", out.String())
+	}
+}
+
+// The directory of a node that was alone, as it was written before there were nodes that join, and left by a crash. It goes on with
+// what there is now, and with a snapshot of it.
+func TestDirectoryFromBeforeNodesJoined(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/alone")); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := kafka.ParseUUID("vXsIGlYST_6DnXfD6Q_RUw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(vfs.OS())
+	o.Dir, o.ClusterID = filepath.Join(dir, "__cluster_metadata-0"), "4_IngYkNSeOv6qjjVgNlCA"
+	o.Self = metadata.QuorumMember{Node: 1, Directory: disk}
+	check := func(n *Node, members int) {
+		t.Helper()
+		img := n.Image()
+		t1, ok1 := img.Topics.ByName("t1")
+		t2, ok2 := img.Topics.ByName("t2")
+		_, registered := img.Brokers.ByID(1)
+		if !ok1 || !ok2 || len(t1.Partitions) != 3 || len(t2.Partitions) != 2 || !registered || img.Quorum.Len() != members {
+			t.Errorf("%d topics, %d members, registered %t", img.Topics.Len(), img.Quorum.Len(), registered)
+		}
+	}
+	n := alone(t, o)
+	check(n, 1)
+	other := metadata.QuorumMember{RaftID: 2, Node: 2, Directory: kafka.UUID{2}, Host: "h", Port: 1, GossipPort: 2, Controller: true}
+	propose(t, n, metadata.NodeRecord{ID: 2, Directory: other.Directory}, metadata.QuorumMemberRecord{Member: other},
+		metadata.GossipKeyRecord{Key: make([]byte, metadata.GossipKeySize)})
+	if err := n.storage.save(snapshot{index: n.applied, term: n.term, conf: n.conf, image: n.image}, 0, epoch); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = alone(t, o)
+	check(n, 2)
+	if node, known := n.Image().Nodes.ByDirectory(other.Directory); !known || node.ID != 2 || n.Image().GossipKey == nil {
+		t.Errorf("node %v, key %v", node, n.Image().GossipKey)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
