@@ -118,8 +118,19 @@ func (c *control) resign() {
 	}
 }
 
+// fenceLast has everybody heard before anybody is taken for silent: heartbeats that came while the decision to fence waited, for
+// an entry that was under way, say.
+func (a *active) fenceLast() {
+	is := func(s *submission) bool { _, fence := s.cmd.(controller.FenceBrokers); return fence }
+	if i := slices.IndexFunc(a.queue, is); i >= 0 {
+		s := a.queue[i]
+		a.queue = append(slices.Delete(a.queue, i, i+1), s)
+	}
+}
+
 // decide takes commands off the queue, decides them and proposes what was decided as one entry.
 func (c *control) decide() {
+	c.active.fenceLast()
 	base := c.quorum.Image()
 	img := base
 	f := &flight{term: c.lead.Term}

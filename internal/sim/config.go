@@ -33,6 +33,7 @@ type config struct {
 
 	offsetsMinISR int // of __consumer_offsets
 	net           netConfig
+	gossip        gossipConfig
 	faults        faultSet
 	faultGap      time.Duration // mean time between two faults
 }
@@ -64,18 +65,21 @@ const (
 	faultRing // each node sees a majority, no two the same
 	faultBridge
 	faultOneWay
-	faultController          // between a broker and the active controller only
-	faultSlow                // a node's links
-	faultDisk                // full, or failing
-	faultTopics              // topics are deleted and made anew, and get more partitions
-	faultElect               // elections by hand
-	faultTrim                // records are deleted
-	allFaults       faultSet = 1<<iota - 1
+	faultController // between a broker and the active controller only
+	faultSlow       // a node's links
+	faultDisk       // full, or failing
+	faultTopics     // topics are deleted and made anew, and get more partitions
+	faultElect      // elections by hand
+	faultTrim       // records are deleted
+	faultLie        // gossip says what is not so
 )
+
+// lateFaults are drawn apart from the others, so that a seed without them is the run that it was before there were any.
+const lateFaults = faultLie
 
 var faultNames = []string{
 	"kill", "power", "power-all", "wipe", "pause", "restart", "isolate", "split", "ring", "bridge", "one-way", "controller", "slow", "disk",
-	"topics", "elect", "trim",
+	"topics", "elect", "trim", "lie",
 }
 
 func (s faultSet) String() string {
@@ -118,11 +122,21 @@ func drawConfig(rng *rand.Rand) config {
 		c.topics = append(c.topics, drawTopic(rng, fmt.Sprintf("topic-%d", i)))
 	}
 	for i := range len(faultNames) {
-		if chance(rng, 0.5) {
-			c.faults |= 1 << i
+		if f := faultSet(1 << i); f&lateFaults == 0 && chance(rng, 0.5) {
+			c.faults |= f
 		}
 	}
 	return c
+}
+
+// drawLate draws what lateFaults go with.
+func (c *config) drawLate(rng *rand.Rand) {
+	if chance(rng, 0.5) {
+		c.gossip = drawGossip(rng)
+		if chance(rng, 0.7) {
+			c.faults |= faultLie
+		}
+	}
 }
 
 // harder makes of a config one in which faults meet: three brokers, one replica on each, and little time between faults.
@@ -167,7 +181,7 @@ func (c config) String() string {
 	fmt.Fprintf(&b, "brokers=%d voters=%d dirs=%d fsync=%s session=%v lag=%v wait=%v sessions=%v", c.brokers, c.voters, c.dirs, c.policy,
 		c.session, c.lag, c.fetchWait, c.sessions)
 	fmt.Fprintf(&b, " fsync-time=%v skew=%v producers=%d consumers=%d groups=%d", c.fsyncTime, c.clockSkew, c.producers, c.consumers, c.groups)
-	fmt.Fprintf(&b, "\nnetwork %+v", c.net)
+	fmt.Fprintf(&b, "\nnetwork %+v\ngossip %+v", c.net, c.gossip)
 	for _, t := range c.topics {
 		fmt.Fprintf(&b, "\n%+v", t)
 	}

@@ -19,6 +19,7 @@ const watchInterval = 100 * time.Millisecond
 func (s *simulation) watch() {
 	s.w.after(watchInterval, func() {
 		s.checkMembers()
+		s.checkSilent()
 		s.watch()
 	})
 }

@@ -57,7 +57,7 @@ func (s *simulation) compare(d *metadata.Delta, img *metadata.Image) {
 		}
 	}
 	for _, b := range d.Brokers {
-		s.brokerChanged(b)
+		s.brokerChanged(img, b)
 	}
 }
 
@@ -128,7 +128,7 @@ func (s *simulation) allActive(ids []kafka.BrokerID) bool {
 	})
 }
 
-func (s *simulation) brokerChanged(c metadata.BrokerChange) {
+func (s *simulation) brokerChanged(img *metadata.Image, c metadata.BrokerChange) {
 	if c.New == nil {
 		return
 	}
@@ -138,6 +138,7 @@ func (s *simulation) brokerChanged(c metadata.BrokerChange) {
 		return
 	}
 	n := s.node(b.ID)
+	s.checkFenced(img, b)
 	switch silent := s.w.now - n.died; {
 	case b.InControlledShutdown || n.stopped:
 		s.rare.count(rareControlledShutdown)

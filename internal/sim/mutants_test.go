@@ -34,11 +34,12 @@ var noticing = map[string][]Options{
 	"noLeaderEpochStart":    hardSeeds(29, 82, 105, 249, 255),
 	"noEpochStartAssign":    hardSeeds(580, 780, 307, 961),
 	"noPartitionEpochFence": {{Seed: 1, scenario: theLateProposal}},
+	"gossipFences":          {{Seed: 1, scenario: theLivingBroker}},
+	"gossipKeepsAlive":      {{Seed: 1, scenario: theStuckBroker}},
 }
 
-// elsewhere are rules that no run misses: nobody gossips here, and nobody removes voters by hand. Tests of cluster and of
-// cluster/controller are about them.
-var elsewhere = []string{"gossipFences", "gossipKeepsAlive", "removeVoterBelowQuorum"}
+// elsewhere are rules that no run misses: nobody removes voters by hand. A test of cluster is about that.
+var elsewhere = []string{"removeVoterBelowQuorum"}
 
 func hardSeeds(seeds ...uint64) (options []Options) {
 	for _, seed := range seeds {

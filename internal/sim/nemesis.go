@@ -28,12 +28,12 @@ func (a action) String() string {
 // quiet is how long a run goes on before the first fault.
 const quiet = 1500 * time.Millisecond
 
-// drawPlan draws the faults of a run.
-func drawPlan(rng *rand.Rand, c *config, until time.Duration) []action {
+// drawPlan draws the faults of a run: those that are among some kinds.
+func drawPlan(rng *rand.Rand, c *config, among faultSet, until time.Duration) []action {
 	var kinds []faultSet
 	for i := range len(faultNames) {
-		if c.faults&(1<<i) != 0 {
-			kinds = append(kinds, 1<<i)
+		if f := faultSet(1 << i); c.faults&among&f != 0 {
+			kinds = append(kinds, f)
 		}
 	}
 	if len(kinds) == 0 {
@@ -103,6 +103,8 @@ func (s *simulation) act(a action) {
 		did = s.trim(rng)
 	case faultElect:
 		did = s.elect(rng)
+	case faultLie:
+		s.lie(n, rng, a.length)
 	}
 	if did {
 		s.faults++

@@ -30,6 +30,10 @@ type process struct {
 	groups   *coordinator.Runtime
 	node     *cluster.Node
 
+	members  []metadata.QuorumMember // where they are, as far as the process knows
+	contacts map[kafka.BrokerID]contact
+	led      leading
+
 	sessions    map[sessionKey]*fetchSession
 	lastSession int
 	waiting     []*waitingFetch
@@ -70,7 +74,7 @@ func openProcess(n *node) (*process, error) {
 	s := n.s
 	p := &process{
 		n: n, s: s, host: n.host, clock: skewedClock{s.w, n.skew}, faulty: vfs.NewFaulty(n.disk, n.broken...),
-		sessions: map[sessionKey]*fetchSession{},
+		sessions: map[sessionKey]*fetchSession{}, contacts: map[kafka.BrokerID]contact{},
 	}
 	p.endpoint = &endpoint{p: p, sessions: map[endpointKey]*endpointSession{}}
 	logger := slog.New(logHandler{n})

@@ -42,6 +42,9 @@ const (
 	rareGroupMoved
 	rareSegmentsRolled
 	rareSegmentsDeleted
+	rareRumourShortened
+	rareLieHarmless
+	rareRumouredAddress
 	rarities
 )
 
@@ -78,6 +81,9 @@ var rareNames = [rarities]string{
 	rareGroupMoved:         "a group's coordinator moved, and had offsets to load",
 	rareSegmentsRolled:     "a log had several segments",
 	rareSegmentsDeleted:    "a log began above offset 0",
+	rareRumourShortened:    "gossip shortened the session of a silent broker",
+	rareLieHarmless:        "gossip said that a living broker is gone, and it was not fenced",
+	rareRumouredAddress:    "a member was looked for at an address that only gossip named",
 }
 
 // Rare counts how often runs took each path.

@@ -14,20 +14,25 @@ import (
 
 // scenario is a run that is written and not drawn: three brokers on a good network, and what happens to one partition.
 type scenario struct {
-	name string
+	name   string
+	change func(*config) // of what all scenarios begin with; may be nil
 	// play begins when the cluster has settled, and plans what is to happen.
 	play func(s *simulation)
 }
 
 // config is what all scenarios begin with.
-func (*scenario) config() config {
-	return config{
+func (sc *scenario) config() config {
+	c := config{
 		brokers: 3, voters: 3, dirs: 1, policy: log.FsyncBackground, session: 6 * time.Second, heartbeat: 200 * time.Millisecond,
 		election: time.Second, lag: 3 * time.Second, fetchWait: 50 * time.Millisecond, sessions: true, fsyncTime: time.Millisecond,
 		producers: 2, consumers: 1, offsetsMinISR: 2,
 		topics: []topicSpec{{name: "topic-0", partitions: 6, rf: 3, minISR: 2, segmentBytes: 1 << 20, retention: -1}},
 		net:    netConfig{base: 500 * time.Microsecond, jitter: 200 * time.Microsecond},
 	}
+	if sc.change != nil {
+		sc.change(&c)
+	}
+	return c
 }
 
 // stage is a partition with the nodes that play a part: its leader, which is not the active controller, and a follower that
@@ -181,4 +186,39 @@ func (st stage) ask(cmd controller.Command) {
 			st.leader.proc.countISRAnswer(p.Code)
 		}
 	})
+}
+
+// theLivingBroker is one that all others hear to be gone, over and over. Its heartbeats say otherwise.
+var theLivingBroker = &scenario{name: "gossip says that a living broker is gone", play: func(s *simulation) {
+	st, ok := s.set()
+	if !ok {
+		s.playLater()
+		return
+	}
+	st.rumour(lieGone, st.leader, 7*time.Millisecond)
+}}
+
+// theStuckBroker does nothing any more, and all others hear that it is alive: as where the network of a machine answers, and
+// its disk does not.
+var theStuckBroker = &scenario{name: "gossip says that a stuck broker is alive", change: func(c *config) { c.session = time.Second }, play: func(s *simulation) {
+	st, ok := s.set()
+	if !ok {
+		s.playLater()
+		return
+	}
+	st.rumour(lieAlive, st.leader, 100*time.Millisecond)
+	s.w.after(300*time.Millisecond, func() { s.pause(st.leader, 10*time.Second) })
+}}
+
+// rumour has all others hear of a node what is not so, again and again.
+func (st stage) rumour(kind lieKind, about *node, interval time.Duration) {
+	if st.healed {
+		return
+	}
+	for _, n := range st.nodes {
+		if n != about {
+			st.tell(n, st.falsehood(kind, about, nil), about)
+		}
+	}
+	st.w.after(interval, func() { st.rumour(kind, about, interval) })
 }

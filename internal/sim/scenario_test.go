@@ -10,6 +10,8 @@ func TestScenarios(t *testing.T) {
 	}{
 		{theRestartedFollower, rareExpandReverted},
 		{theLateProposal, rareISRProposalFenced},
+		{theLivingBroker, rareLieHarmless},
+		{theStuckBroker, rareFencedBySession},
 	} {
 		r := run(t, Options{Seed: 1, scenario: c.scenario})
 		if r.Failed() || r.Rare[c.met] == 0 {

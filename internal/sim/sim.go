@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,7 @@ type simulation struct {
 	plan        []action
 	faults      int
 	wipedVoters int
+	proposals   map[int64]proposal
 	lost        func(from *node, cmd controller.Command) bool // of commands to the controller; nil: none is. For scenarios
 	healed      bool
 }
@@ -112,11 +114,12 @@ func newSimulation(o Options) *simulation {
 	if o.Hard {
 		c = harder(w.rng("hard"), c)
 	}
+	c.drawLate(w.rng("late"))
 	if o.scenario != nil {
 		c = o.scenario.config()
 	}
 	s := &simulation{o: o, w: w, c: c, check: newChecker(w), rare: &Rare{}, newest: metadata.Empty(),
-		disk: w.rng("disk"), changing: map[string]bool{}}
+		disk: w.rng("disk"), changing: map[string]bool{}, proposals: map[int64]proposal{}}
 	s.net = newNetwork(w, s.c.net)
 	for i := range s.c.brokers {
 		s.nodes = append(s.nodes, newNode(s, kafka.BrokerID(i+1)))
@@ -132,7 +135,7 @@ func newSimulation(o Options) *simulation {
 		s.consumers = append(s.consumers, newConsumer(s, i))
 	}
 	if o.scenario == nil {
-		s.plan = drawPlan(w.rng("faults"), &s.c, o.Duration)
+		s.plan = slices.Concat(drawPlan(w.rng("faults"), &s.c, ^lateFaults, o.Duration), drawPlan(w.rng("late faults"), &s.c, lateFaults, o.Duration))
 	}
 	return s
 }
@@ -165,6 +168,7 @@ func (s *simulation) run() {
 	}
 	s.schedule(withoutActions(s.plan, s.o.Drop))
 	s.watch()
+	s.gossip()
 	if s.o.scenario != nil {
 		s.w.after(quiet, func() { s.o.scenario.play(s) })
 	}

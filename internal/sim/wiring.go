@@ -20,7 +20,7 @@ import (
 // openNode makes this process a member of the cluster: a founder, or one that joins.
 func (p *process) openNode(logger *slog.Logger) error {
 	n, s := p.n, p.s
-	n.incarnation = kafka.UUID{0: 0x1c, 1: byte(n.id), 2: byte(p.host.life), 3: byte(p.host.life >> 8), 15: 200}
+	n.incarnation = n.incarnationOf(p.host.life)
 	registration, err := p.registration()
 	if err != nil {
 		return err
@@ -76,6 +76,11 @@ func (p *process) countRegistration(r cluster.Registration) {
 	}
 }
 
+// incarnationOf names a process of the node.
+func (n *node) incarnationOf(life int) kafka.UUID {
+	return kafka.UUID{0: 0x1c, 1: byte(n.id), 2: byte(life), 3: byte(life >> 8), 15: 200}
+}
+
 func (n *node) endpoint() metadata.Endpoint {
 	return metadata.Endpoint{Name: "PEER", Host: fmt.Sprintf("host%d", n.id), Port: 9092}
 }
@@ -115,6 +120,7 @@ func (p *process) stepNode(now time.Time) time.Time {
 		return time.Time{}
 	}
 	p.noteRegistration()
+	p.noteLeadership()
 	if p.s.active != p.n && p.isActive() {
 		if p.s.active != nil {
 			p.s.rare.count(rareControllerMoved)
@@ -234,15 +240,34 @@ type peers struct{ p *process }
 
 var _ cluster.Peers = peers{}
 
-// SetMembers is not needed: who is behind a Raft id never changes.
-func (c peers) SetMembers([]metadata.QuorumMember) {}
+// SetMembers says where the members are.
+func (c peers) SetMembers(members []metadata.QuorumMember) { c.p.members = slices.Clone(members) }
+
+// at finds the node at the address that this process has of a member; nil where there is none.
+func (c peers) at(m metadata.QuorumMember) *node {
+	for _, n := range c.p.s.nodes {
+		if n.endpoint().Host == m.Host && n.endpoint().Port == m.Port {
+			if !slices.Contains(n.raftIDs, m.RaftID) {
+				c.p.s.rare.count(rareRumouredAddress)
+			}
+			return n
+		}
+	}
+	return nil
+}
 
 // Send carries Raft messages.
 func (c peers) Send(messages []*raftpb.Message) {
 	s := c.p.s
 	for _, m := range messages {
-		target := s.raftNode(m.GetTo())
+		s.proposed(m)
+		i := slices.IndexFunc(c.p.members, func(known metadata.QuorumMember) bool { return known.RaftID == m.GetTo() })
+		if i < 0 {
+			continue
+		}
+		target := c.at(c.p.members[i])
 		if target == nil {
+			c.failed(m)
 			continue
 		}
 		m = proto.CloneOf(m) // Raft keeps working on its own
@@ -251,11 +276,23 @@ func (c peers) Send(messages []*raftpb.Message) {
 			continue
 		}
 		if !target.host.listening && target.host.powered && !s.net.isCut(c.p.host.id, target.host.id) {
-			life := c.p.host.life
-			s.w.after(s.net.c.base, func() { c.p.host.do(life, func() { c.p.node.Unreachable(m.GetTo()) }) })
+			c.failed(m)
 			continue
 		}
-		s.net.send(c.p.host.id, target.host.id, func() { target.proc.node.Receive(quorum.Receive{Messages: []*raftpb.Message{proto.CloneOf(m)}}) })
+		s.net.send(c.p.host.id, target.host.id, func() { target.proc.receive(proto.CloneOf(m)) })
+	}
+}
+
+// failed tells the process that its message cannot be delivered: nobody takes it.
+func (c peers) failed(m *raftpb.Message) {
+	life := c.p.host.life
+	c.p.s.w.after(c.p.s.net.c.base, func() { c.p.host.do(life, func() { c.p.node.Unreachable(m.GetTo()) }) })
+}
+
+// receive takes a Raft message, if it is for this node.
+func (p *process) receive(m *raftpb.Message) {
+	if m.GetTo() == quorum.RaftID(p.n.directory(0)) {
+		p.node.Receive(quorum.Receive{Messages: []*raftpb.Message{m}})
 	}
 }
 
@@ -263,7 +300,7 @@ func (c peers) Send(messages []*raftpb.Message) {
 func (c peers) sendSnapshot(target *node, m *raftpb.Message) {
 	callOnce(c.p.s.net, c.p.host.id, target.host.id, callTimeout, func(reply func(bool)) {
 		c.p.s.rare.count(rareSnapshotInstalled)
-		target.proc.node.Receive(quorum.Receive{Messages: []*raftpb.Message{m}})
+		target.proc.receive(m)
 		reply(true)
 	}, func(ok bool, err error) { c.p.node.SnapshotSent(m.GetTo(), ok && err == nil) })
 }
@@ -277,11 +314,16 @@ type decided struct {
 // Submit has another node decide a command.
 func (c peers) Submit(to metadata.QuorumMember, cmd controller.Command, done func(cluster.Answer, error)) {
 	s := c.p.s
-	target := s.node(to.Node)
+	target := c.at(to)
 	if s.lost != nil && s.lost(c.p.n, cmd) {
 		return // there is another try
 	}
+	if target == nil {
+		c.p.host.after(s.net.c.base, func() { done(cluster.Answer{}, errRefused) })
+		return
+	}
 	call(s.net, c.p.host.id, target.host.id, s.c.session, func(reply func(decided)) {
+		target.proc.noteContact(cmd)
 		target.proc.node.Decide(cmd, func(a cluster.Answer, err error) { reply(decided{a, err}) })
 	}, func(d decided, err error) {
 		if err == nil {
@@ -289,16 +331,6 @@ func (c peers) Submit(to metadata.QuorumMember, cmd controller.Command, done fun
 		}
 		done(d.answer, err)
 	})
-}
-
-// raftNode finds the node with a Raft id, whichever of its disks that belongs to.
-func (s *simulation) raftNode(id uint64) *node {
-	for _, n := range s.nodes {
-		if slices.Contains(n.raftIDs, id) {
-			return n
-		}
-	}
-	return nil
 }
 
 // witness has the nodes that notice that a process is gone say so: its host closed their connections, and refuses others.
