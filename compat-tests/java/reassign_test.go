@@ -275,3 +275,40 @@ func (o *operated) logDirs(brokers ...int) {
 		o.Errorf("brokers %v have all records, want %v: %+v", have, brokers, said)
 	}
 }
+
+// What Kafka's tools began they take back, and they remove a voter that is gone.
+func TestReplicaStaysAfterAll(t *testing.T) {
+	if !harness.Soak() {
+		t.Skip("takes long: only in `make soak`")
+	}
+	o := newOperated(t)
+	first, second, third := o.replicas[0], o.replicas[1], o.third
+	partition := regexp.QuoteMeta(o.topic) + "-0"
+	topics := o.file("topics.json", map[string]any{"version": 1, "topics": []any{map[string]any{"topic": o.topic}}})
+	o.tool(0, reassignTool, []string{"--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,2,3"},
+		"Current partition replica assignment", "Proposed partition reassignment configuration", `\{"version":1,"partitions":\[.*"replicas":\[\d,\d\].*`)
+
+	plan := []string{"--reassignment-json-file", o.plan(second, third)}
+	o.tool(0, reassignTool, slices.Concat([]string{"--execute"}, plan, []string{"--throttle", fmt.Sprint(noPace)}),
+		"Successfully started partition reassignment for "+partition)
+	o.tool(0, reassignTool, []string{"--list"}, "Current partition reassignments:",
+		fmt.Sprintf("%s: replicas: %d,%d,%d. adding: %d. removing: %d.", partition, second, third, first, third, first))
+	o.tool(1, reassignTool, append([]string{"--execute"}, plan...), "Cannot execute because there is an existing partition assignment. .*")
+	o.tool(0, reassignTool, append([]string{"--cancel"}, plan...), "Successfully cancelled partition reassignment for: "+partition)
+	if got := o.throttles(); len(got) > 0 {
+		t.Errorf("when it is taken back it is throttled by %q", got)
+	}
+	o.moved(second, first) // in the order that the plan had brought
+	o.tool(0, reassignTool, append([]string{"--verify"}, plan...),
+		fmt.Sprintf("There is no active reassignment of partition %s, but replica set is %d,%d rather than %d,%d.", partition, second, first, second, third))
+
+	o.cluster.Kill(third)
+	status := o.tool(0, "MetadataQuorumCommand", []string{"describe", "--status"}, `CurrentObservers: +\[\]`)
+	directory := regexp.MustCompile(fmt.Sprintf(`"id": %d, "directoryId": "([^"]+)"`, third)).FindStringSubmatch(status)
+	if directory == nil {
+		t.Fatalf("node %d is no voter", third)
+	}
+	o.tool(0, "MetadataQuorumCommand", []string{"remove-controller", "--controller-id", fmt.Sprint(third), "--controller-directory-id", directory[1]},
+		fmt.Sprintf("Removed +KRaft controller %d with directory id %s", third, regexp.QuoteMeta(directory[1])))
+	o.brokers(first, second)
+}
