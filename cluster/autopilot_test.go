@@ -351,3 +351,20 @@ func TestRemovedWhileCutOff(t *testing.T) {
 		}
 	}
 }
+
+// A broker that is unregistered while it runs registers again; also where it is alone and sends no heartbeats.
+func TestUnregisteredWhileAlone(t *testing.T) {
+	d := drive(t, options(newDisk(), 1))
+	d.submit(create("t", 1))
+	if r := d.submit(controller.UnregisterBroker{Broker: 1})[0]; r.err != nil {
+		t.Fatal(r.err)
+	}
+	for range 20 {
+		d.clock.Advance(100 * time.Millisecond)
+		d.run()
+	}
+	topic, _ := d.node.Image().Topics.ByName("t")
+	if b, known := d.node.Image().Brokers.ByID(1); !known || b.Fenced || topic.Partition(0).Leader != 1 {
+		t.Errorf("registered %t, %+v", known, topic.Partition(0))
+	}
+}

@@ -191,6 +191,10 @@ func (l *lifecycle) look(now time.Time, v view) {
 		if l.registered && someoneLeaves(l.image, v.image, l.o.Self) {
 			l.soon(now) // it goes when everybody has seen that
 		}
+		_, was := l.image.Brokers.ByID(l.o.Self)
+		if _, is := v.image.Brokers.ByID(l.o.Self); l.registered && was && !is {
+			l.soon(now) // it was unregistered, of which who is alone would hear by no heartbeat
+		}
 		l.image = v.image
 	}
 }
