@@ -68,6 +68,7 @@ type Broker struct {
 	replicas *replica.Manager
 	unclean  metrics.Counter // elections, while this node was the active controller
 	groups   *coordinator.Runtime
+	fence    *selfFence
 	handlers *handler.Handlers
 	server   *Server
 	ready    chan struct{} // closed when handlers may be asked
@@ -76,7 +77,7 @@ type Broker struct {
 	serving  sync.WaitGroup
 
 	stopTasks context.CancelFunc
-	tasks     sync.WaitGroup // the store's
+	tasks     sync.WaitGroup // the store's, and what the lost lease leads to
 
 	incarnation kafka.UUID // of this process, from the node's start on
 
@@ -130,6 +131,10 @@ func (b *Broker) open(ctx context.Context) error {
 	b.makeLinks()
 	b.makeReplicas()
 	b.groups = b.newGroups()
+	b.fence = newSelfFence(b.Config.NodeID, b.replicas, b.groups, b.Logger)
+	if b.Config.Cluster.SelfFence {
+		b.tasks.Go(func() { b.fence.run(b.stopping) })
+	}
 	if err := b.startNode(ctx); err != nil {
 		return err
 	}

@@ -37,6 +37,9 @@ func (b *Broker) newGroups() *coordinator.Runtime {
 // coordinate makes this broker the coordinator of the partitions that it leads, and of no others, after the replicas
 // have taken the change over.
 func (b *Broker) coordinate(delta *metadata.Delta, img *metadata.Image) {
+	b.fence.mu.Lock()
+	defer b.fence.mu.Unlock()
+	b.fence.mu.image = img
 	partitions := int32(0)
 	if t, ok := img.Topics.ByName(kafka.ConsumerOffsetsTopic); ok {
 		partitions = int32(len(t.Partitions))
@@ -55,21 +58,14 @@ func (b *Broker) coordinate(delta *metadata.Delta, img *metadata.Image) {
 		if p.Topic != kafka.ConsumerOffsetsTopic {
 			continue
 		}
-		if partition := b.replicas.Partition(p.TopicPartition); partition != nil {
-			b.groups.Elect(p.Partition, p.Registration.LeaderEpoch, replica.Coordinated{Partition: partition})
+		if b.fence.electLocked(p.Partition, p.Registration.LeaderEpoch) {
 			elected = elected || isNewEpoch(delta.Old, p)
 		} else { // its log cannot be used
 			b.groups.Resign(p.Partition)
 		}
 	}
 	if elected { // whoever was the coordinator before may have ended between a deletion and what follows of it
-		b.groups.Each(group.TopicsThere{ID: func(topic string) (kafka.TopicID, bool) {
-			t, ok := img.Topics.ByName(topic)
-			if !ok {
-				return kafka.TopicID{}, false
-			}
-			return t.ID, true
-		}})
+		b.groups.Each(topicsThere(img))
 	}
 	if len(delta.TopicsDeleted) > 0 {
 		var deleted group.TopicsDeleted

@@ -27,6 +27,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 		Registration:      registration,
 		Settings:          b.controllerSettings(),
 		HeartbeatInterval: c.Cluster.HeartbeatInterval, SessionTimeout: c.Cluster.SessionTimeout, ElectionTimeout: c.Quorum.ElectionTimeout,
+		SelfFence: c.Cluster.SelfFence, LeaseLost: b.fence.leaseLost,
 		MaxVoters: c.Quorum.MaxVoters, RegistrationTimeout: c.Cluster.RegistrationTimeout, DirFailureTimeout: c.Cluster.DirFailureTimeout,
 		Stalled: b.store.Stalled, Failed: b.fail,
 	}
