@@ -1,39 +1,23 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-)
-
-const (
-	// drainWave is how many partitions move at a time: what is under way can be taken back, and what comes later is planned
-	// by what is then.
-	drainWave = 50
-	// drainInterval is the time between two looks at what has arrived.
-	drainInterval = 500 * time.Millisecond
-	// drainReport is the time between two lines about it.
-	drainReport = 5 * time.Second
 )
 
 // drain is what `weir cluster drain` is told.
 type drain struct {
-	flags  *clientFlags
-	cmd    *cobra.Command
+	mover
 	output outputFormat
 	node   int32
 	dryRun bool
 	// leaveOffline says that partitions which nobody leads stay where they are.
 	leaveOffline bool
-	throttle     int64 // bytes a second; 0: none
 }
 
 // drainResult is the line of `weir cluster drain -o json`.
@@ -51,9 +35,8 @@ type drainMove struct {
 }
 
 func newClusterDrainCommand(flags *clientFlags) *cobra.Command {
-	d := &drain{flags: flags}
+	d := &drain{mover: mover{flags: flags}}
 	var cancel bool
-	var throttle string
 	cmd := &cobra.Command{
 		Use:   "drain NODE",
 		Short: "Move all replicas away from a node",
@@ -71,11 +54,6 @@ The command waits until all has arrived. Interrupted, what is under way goes on;
 			if d.node, err = parseNode(args[0]); err != nil {
 				return err
 			}
-			if throttle != "" {
-				if d.throttle, err = strconv.ParseInt(throttle, 10, 64); err != nil || d.throttle <= 0 {
-					return usageErrorf("--throttle %s: must be a number of bytes a second, more than 0", throttle)
-				}
-			}
 			client, err := flags.connect(cmd)
 			if err != nil {
 				return err
@@ -91,40 +69,9 @@ The command waits until all has arrived. Interrupted, what is under way goes on;
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "only print what would be moved")
 	cmd.Flags().BoolVar(&cancel, "cancel", false, "take back the moves away from the node that are under way")
 	cmd.Flags().BoolVar(&d.leaveOffline, "leave-offline", false, "move the rest where nobody leads some of the partitions")
-	cmd.Flags().StringVar(&throttle, "throttle", "", "copy no more than so many `bytes` a second to and from each node")
+	d.throttle.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "cancel")
 	return cmd
-}
-
-// look asks for the state of the cluster, within the timeout of one question.
-func (d *drain) look(client *kgo.Client) (v *clusterView, moving []kadm.ListPartitionReassignmentsResponse, err error) {
-	ctx, cancel := d.flags.deadline(d.cmd.Context())
-	defer cancel()
-	if v, err = viewCluster(ctx, client); err != nil {
-		return nil, nil, d.flags.explain(err)
-	}
-	if moving, err = listMoves(ctx, client); err != nil {
-		return nil, nil, d.flags.explain(err)
-	}
-	return v, moving, nil
-}
-
-// listMoves lists the reassignments of all topics, which the admin client does not.
-func listMoves(ctx context.Context, client *kgo.Client) (moves []kadm.ListPartitionReassignmentsResponse, err error) {
-	resp, err := kmsg.NewPtrListPartitionReassignmentsRequest().RequestWith(ctx, client)
-	if err == nil {
-		err = errorOf(resp.ErrorCode)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing reassignments: %w", err)
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			moves = append(moves, kadm.ListPartitionReassignmentsResponse{Topic: t.Topic, Partition: p.Partition,
-				Replicas: p.Replicas, AddingReplicas: p.AddingReplicas, RemovingReplicas: p.RemovingReplicas})
-		}
-	}
-	return moves, nil
 }
 
 func (d *drain) run(client *kgo.Client) error {
@@ -144,15 +91,7 @@ func (d *drain) run(client *kgo.Client) error {
 		result.add(moves)
 		return d.print(result)
 	}
-	if d.throttle > 0 && len(moves) > 0 {
-		limit, err := d.limit(client, v, moves)
-		if err != nil {
-			return err
-		}
-		err = d.moveAll(client, result)
-		return errors.Join(err, limit.lift())
-	}
-	return d.moveAll(client, result)
+	return d.limited(client, v, moves, func() error { return d.moveAll(client, result) })
 }
 
 func (r *drainResult) add(moves []move) {
@@ -200,7 +139,7 @@ func (d *drain) moveAll(client *kgo.Client, result *drainResult) error {
 			result.Left = v.node(d.node).Replicas
 			return d.print(result)
 		}
-		wave := moves[:min(len(moves), drainWave)]
+		wave := moves[:min(len(moves), moveWave)]
 		if err := d.reassign(client, wave); err != nil {
 			return err
 		}
@@ -226,55 +165,14 @@ func countLeaving(moving []kadm.ListPartitionReassignmentsResponse, node int32) 
 	return count
 }
 
-func (d *drain) reassign(client *kgo.Client, wave []move) error {
-	if len(wave) == 0 {
-		return nil
-	}
-	var req kadm.AlterPartitionAssignmentsReq
-	for _, m := range wave {
-		req.Assign(m.topic, m.partition, m.to)
-	}
-	return d.alter(client, req, "moving")
-}
-
-func (d *drain) alter(client *kgo.Client, req kadm.AlterPartitionAssignmentsReq, doing string) error {
-	ctx, cancel := d.flags.deadline(d.cmd.Context())
-	defer cancel()
-	responses, err := kadm.NewClient(client).AlterPartitionAssignments(ctx, req)
-	if err != nil {
-		return fmt.Errorf("%s replicas: %w", doing, d.flags.explain(err))
-	}
-	var failed []error
-	for _, r := range responses.Sorted() {
-		if r.Err != nil {
-			failed = append(failed, brokerError(fmt.Sprintf("%s %s[%d]", doing, r.Topic, r.Partition), r.Err, r.ErrMessage))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// await waits until nothing is leaving the node any more, and all brokers may know it, and says now and then how far that is.
+// await waits until nothing is leaving the node any more, and all brokers may know it.
 func (d *drain) await(client *kgo.Client, wave []move, moved, later int) error {
-	reported, said := time.Now(), ""
-	for {
-		v, moving, err := d.look(client)
-		if err != nil && d.cmd.Context().Err() == nil {
-			return err
-		}
+	interrupted := fmt.Errorf("interrupted: partitions on their way from node %d go on; `weir cluster drain %d --cancel` takes them back", d.node, d.node)
+	return d.mover.await(client, interrupted, func(v *clusterView, moving []kadm.ListPartitionReassignmentsResponse) (string, bool) {
 		left := countLeaving(moving, d.node)
-		if err == nil && left == 0 && !v.holdsAny(d.node, wave) { // a broker that was asked may be behind
-			return nil
-		}
-		if line := fmt.Sprintf("%d of %d moved, %d under way", moved-left, moved+later, left); time.Since(reported) >= drainReport && line != said {
-			fmt.Fprintln(d.cmd.ErrOrStderr(), "weir:", line)
-			reported, said = time.Now(), line
-		}
-		select {
-		case <-time.After(drainInterval):
-		case <-d.cmd.Context().Done():
-			return fmt.Errorf("interrupted: partitions on their way from node %d go on; `weir cluster drain %d --cancel` takes them back", d.node, d.node)
-		}
-	}
+		done := left == 0 && !v.holdsAny(d.node, wave) // a broker that was asked may be behind
+		return fmt.Sprintf("%d of %d moved, %d under way", moved-left, moved+later, left), done
+	})
 }
 
 // holdsAny reports whether a node has a replica of a partition that was moved away from it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,36 +20,48 @@ var (
 
 // throttleLimit is a throttle that is in force.
 type throttleLimit struct {
-	drain   *drain
+	mover   *mover
 	client  *kgo.Client
 	brokers []int32
 	topics  []string
 }
 
+// limited moves replicas, with a throttle if one is wanted.
+func (m *mover) limited(client *kgo.Client, v *clusterView, moves []move, moveAll func() error) error {
+	if m.throttle == 0 || len(moves) == 0 {
+		return moveAll()
+	}
+	limit, err := m.limit(client, v, moves)
+	if err != nil {
+		return err
+	}
+	return errors.Join(moveAll(), limit.lift())
+}
+
 // limit throttles the copying of what is to move. The replicas that copy and those that are copied from are named, so that
 // other replicas of these topics which catch up are not slowed down.
-func (d *drain) limit(client *kgo.Client, v *clusterView, moves []move) (*throttleLimit, error) {
-	l := &throttleLimit{drain: d, client: client}
+func (m *mover) limit(client *kgo.Client, v *clusterView, moves []move) (*throttleLimit, error) {
+	l := &throttleLimit{mover: m, client: client}
 	for _, n := range v.nodes {
 		if n.State != stateUnregistered {
 			l.brokers = append(l.brokers, n.Node)
 		}
 	}
 	leaders, followers := make(map[string][]string), make(map[string][]string)
-	for _, m := range moves {
-		if !slices.Contains(l.topics, m.topic) {
-			l.topics = append(l.topics, m.topic)
+	for _, p := range moves {
+		if !slices.Contains(l.topics, p.topic) {
+			l.topics = append(l.topics, p.topic)
 		}
-		for _, id := range m.from {
-			leaders[m.topic] = append(leaders[m.topic], fmt.Sprintf("%d:%d", m.partition, id))
+		for _, id := range p.from {
+			leaders[p.topic] = append(leaders[p.topic], fmt.Sprintf("%d:%d", p.partition, id))
 		}
-		for _, id := range m.to {
-			if !slices.Contains(m.from, id) {
-				followers[m.topic] = append(followers[m.topic], fmt.Sprintf("%d:%d", m.partition, id))
+		for _, id := range p.to {
+			if !slices.Contains(p.from, id) {
+				followers[p.topic] = append(followers[p.topic], fmt.Sprintf("%d:%d", p.partition, id))
 			}
 		}
 	}
-	rate := strconv.FormatInt(d.throttle, 10)
+	rate := strconv.FormatInt(int64(m.throttle), 10)
 	err := l.alter(func(ctx context.Context, admin *kadm.Client) error {
 		for _, topic := range l.topics {
 			values := []string{strings.Join(leaders[topic], ","), strings.Join(followers[topic], ",")}
@@ -87,9 +100,9 @@ func (l *throttleLimit) lift() error {
 }
 
 func (l *throttleLimit) alter(f func(context.Context, *kadm.Client) error) error {
-	ctx, cancel := l.drain.flags.deadline(context.WithoutCancel(l.drain.cmd.Context()))
+	ctx, cancel := l.mover.flags.deadline(context.WithoutCancel(l.mover.cmd.Context()))
 	defer cancel()
-	return l.drain.flags.explain(f(ctx, kadm.NewClient(l.client)))
+	return l.mover.flags.explain(f(ctx, kadm.NewClient(l.client)))
 }
 
 // alterEach sets names to values, or removes them where there are none.

@@ -164,6 +164,6 @@ Next:
  2. Start the others that have their disks: they follow it. Those that lost theirs come with an empty data directory, as new nodes
     ("weir serve --join" and the address of this node).
  3. "weir cluster status" counts the partitions that are offline: their last leader is not back. Where it never will be, any other
-    replica can lead, and what that one lacks is lost: kafka-leader-election.sh --election-type unclean
+    replica can lead, and what that one lacks is lost: "weir topic elect-leaders TOPIC --unclean"
  4. Move the replicas of nodes that will not be back ("weir cluster drain NODE"), and remove these ("weir cluster remove NODE").
 `

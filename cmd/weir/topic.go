@@ -18,12 +18,14 @@ func newTopicCommand() *cobra.Command {
 	flags := new(clientFlags)
 	cmd := group(&cobra.Command{
 		Use:   "topic",
-		Short: "List, create, describe, grow, trim and delete topics",
+		Short: "List, create, describe, grow, replicate, trim and delete topics",
 	},
 		newTopicListCommand(flags),
 		newTopicCreateCommand(flags),
 		newTopicDescribeCommand(flags),
 		newTopicAddPartitionsCommand(flags),
+		newTopicAlterReplicationCommand(flags),
+		newTopicElectLeadersCommand(flags),
 		newTopicDeleteRecordsCommand(flags),
 		newTopicDeleteCommand(flags),
 	)

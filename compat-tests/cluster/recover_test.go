@@ -55,6 +55,16 @@ func TestRecoverLostMajority(t *testing.T) {
 		weir("cluster", "remove", gone, "-b", left.Bootstrap)
 	}
 	weir("cluster", "wait-healthy", "--nodes", "3", "--limit", "30s", "-b", left.Bootstrap)
+	weir("topic", "alter-replication", topic, "-r", "2", "-b", left.Bootstrap)
+	weir("topic", "alter-replication", topic, "-r", "3", "-b", left.Bootstrap)
+	weir("topic", "elect-leaders", topic, "-b", left.Bootstrap)
+	leads := make(map[int]bool)
+	for p := range int32(3) {
+		leads[c.Leader(t, topic, p)] = true
+	}
+	if len(leads) != 3 {
+		t.Errorf("leaders of three partitions: %v", leads)
+	}
 
 	more := &kgo.Record{Topic: topic, Key: []byte("more"), Value: []byte("record more")}
 	again := c.ClusterClient(t, kgo.SeedBrokers(left.Bootstrap), kgo.RequiredAcks(kgo.AllISRAcks()))
