@@ -261,10 +261,15 @@ func (b *Broker) fail(err error) {
 	}
 }
 
-// Advertised returns the addresses that clients are told, as NAME://host:port.
+// Advertised returns the addresses that clients are told, as NAME://host:port; of a controller alone, those of its own
+// listeners.
 func (b *Broker) Advertised() []string {
+	want := forClients
+	if !b.Config.Roles.Broker {
+		want = func(l config.Listener) bool { return l.Controller }
+	}
 	var out []string
-	for _, e := range endpoints(b.bound, forClients) {
+	for _, e := range endpoints(b.bound, want) {
 		out = append(out, fmt.Sprintf("%s://%s:%d", e.Name, e.Host, e.Port))
 	}
 	return out

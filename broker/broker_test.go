@@ -285,6 +285,15 @@ func TestListenersHaveTheirPorts(t *testing.T) {
 	}
 }
 
+func TestAControllerAloneTellsOfItsOwnListeners(t *testing.T) {
+	settings := load(t, "", "/data", "process.roles=controller", "node.id=1", "listeners=CONTROLLER://127.0.0.1:0", "controller.listener.names=CONTROLLER",
+		"listener.security.protocol.map=CONTROLLER:PLAINTEXT", "controller.quorum.voters=1@127.0.0.1:9093")
+	b := start(t, vfs.NewMem(), settings)
+	if got := b.Advertised(); len(got) != 1 || got[0] != "CONTROLLER://"+b.Bound()["CONTROLLER"] {
+		t.Errorf("advertised %v, bound %v", got, b.Bound())
+	}
+}
+
 // A port that the system chose for one family may be taken for the other: then another is chosen.
 func TestBothFamiliesGetOnePort(t *testing.T) {
 	both := []config.Listener{{Name: "PLAINTEXT", Host: "127.0.0.1"}, {Name: "PLAINTEXT", Host: "::1"}}

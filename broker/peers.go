@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -60,7 +61,8 @@ type peers struct {
 		sync.Mutex
 		links     map[uint64]*raftLink
 		transfers map[uint64]*transfer // snapshots that are being sent, by receiver
-		lastSent  uint64               // numbers them
+		members   []metadata.QuorumMember
+		lastSent  uint64 // numbers them
 	}
 	assembly struct {
 		sync.Mutex
@@ -104,6 +106,22 @@ func (p *peers) SetMembers(members []metadata.QuorumMember) {
 	for _, m := range members {
 		p.setAddress(m)
 	}
+	p.mu.Lock()
+	p.mu.members = members
+	p.mu.Unlock()
+}
+
+// named is how a log calls the node with a Raft id: by that, and by its node id where it is known.
+func (p *peers) named(id uint64) (attrs []any) {
+	p.mu.Lock()
+	members := p.mu.members
+	p.mu.Unlock()
+	for _, m := range members {
+		if m.RaftID == id {
+			attrs = append(attrs, "node", m.Node)
+		}
+	}
+	return append(attrs, "raft_id", fmt.Sprintf("0x%016x", id))
 }
 
 // setAddress says where a member is; one without an address, and this node itself, are not sent anything.
@@ -221,9 +239,9 @@ func (p *peers) arrived(l *raftLink, err error) {
 	switch {
 	case errors.Is(err, peer.ErrClosed):
 	case changed && err != nil:
-		p.o.Logger.Warn("a node of the quorum cannot be reached", "raft_id", l.to, "error", err)
+		p.o.Logger.Warn("a node of the quorum cannot be reached", append(p.named(l.to), "error", err)...)
 	case changed:
-		p.o.Logger.Info("a node of the quorum is reached again", "raft_id", l.to)
+		p.o.Logger.Info("a node of the quorum is reached again", p.named(l.to)...)
 	}
 	if err != nil {
 		p.o.Node.Unreachable(l.to)

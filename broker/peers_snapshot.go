@@ -27,7 +27,7 @@ func (p *peers) sendSnapshot(m *raftpb.Message) {
 		return
 	}
 	if t := p.beginTransfer(m.GetTo(), whole); t != nil {
-		p.o.Logger.Info("sending a snapshot of the metadata", "raft_id", t.to, "bytes", len(whole))
+		p.o.Logger.Info("sending a snapshot of the metadata", append(p.named(t.to), "bytes", len(whole))...)
 		p.sendPiece(t)
 	}
 }
@@ -71,7 +71,7 @@ func (p *peers) endTransfer(t *transfer, err error) {
 	delete(p.mu.transfers, t.to)
 	p.mu.Unlock()
 	if err != nil {
-		p.o.Logger.Warn("a snapshot of the metadata did not arrive", "raft_id", t.to, "sent", t.sent, "bytes", len(t.whole), "error", err)
+		p.o.Logger.Warn("a snapshot of the metadata did not arrive", append(p.named(t.to), "sent", t.sent, "bytes", len(t.whole), "error", err)...)
 	}
 	p.o.Node.SnapshotSent(t.to, err == nil)
 }

@@ -511,3 +511,15 @@ func BenchmarkRaftRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+func TestLogsNameNodes(t *testing.T) {
+	p := newPeers(peersOptions{RaftID: func() uint64 { return 1 }})
+	p.connect("test")
+	defer p.Close()
+	p.SetMembers([]metadata.QuorumMember{{RaftID: 0xABC, Node: 7}})
+	for id, want := range map[uint64]string{0xABC: "node 7 raft_id 0x0000000000000abc", 1 << 63: "raft_id 0x8000000000000000"} {
+		if got := strings.TrimSpace(fmt.Sprintln(p.named(id)...)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package cluster
 import (
 	cryptorand "crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +120,7 @@ func (m *membership) names(ids ...uint64) string {
 		switch {
 		case !slices.Contains(ids, n.RaftID):
 		case n.removed && n.Directory.IsZero():
-			names = append(names, "raft id "+strconv.FormatUint(n.RaftID, 16))
+			names = append(names, fmt.Sprintf("raft id 0x%016x", n.RaftID))
 		default:
 			names = append(names, strconv.Itoa(int(n.Node)))
 		}

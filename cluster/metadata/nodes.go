@@ -119,7 +119,7 @@ func (r RemoveQuorumMemberRecord) appendBody(dst []byte) []byte {
 
 func (r RemoveQuorumMemberRecord) apply(e *editor) error {
 	if !e.next.Quorum.members.remove(e.edit, r.RaftID) {
-		return fmt.Errorf("raft id %016x is no member of the quorum", r.RaftID)
+		return fmt.Errorf("raft id 0x%016x is no member of the quorum", r.RaftID)
 	}
 	e.members = true
 	return nil

@@ -77,7 +77,7 @@ func inspect(o *Options) (d disk, err error) {
 	case !d.begun && !d.waits() && !d.unfounded():
 		return refuse(fmt.Sprintf("it is empty, and this node has had it up to term %d (raft-state)", d.state.Term), nil)
 	case !d.unfounded() && !o.owns(d.state.RaftID, image):
-		return refuse(fmt.Sprintf("it is that of raft id %016x, which is not this directory's, %s", d.state.RaftID, o.Self.Directory), nil)
+		return refuse(fmt.Sprintf("it is that of raft id 0x%016x, which is not this directory's, %s", d.state.RaftID, o.Self.Directory), nil)
 	}
 	d.member, err = readMember(o.FS, o.Dir)
 	if err != nil && !d.begun {

@@ -72,7 +72,7 @@ func (n *Node) plan(e ChangeMembers) (*raftpb.ConfChangeV2, error) {
 	add := func(ids []uint64, typ raftpb.ConfChangeType, allowed func(uint64) bool, why string) error {
 		for _, id := range ids {
 			if id == 0 || !allowed(id) {
-				return fmt.Errorf("%016x %s", id, why)
+				return fmt.Errorf("raft id 0x%016x %s", id, why)
 			}
 			c.Changes = append(c.Changes, &raftpb.ConfChangeSingle{Type: typ.Enum(), NodeId: new(id)})
 		}

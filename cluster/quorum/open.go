@@ -273,13 +273,13 @@ func (s *storage) founding(o *Options, self metadata.QuorumMember) ([]byte, erro
 	named := false
 	for i, m := range founders {
 		if i > 0 && m.RaftID == founders[i-1].RaftID {
-			return nil, fmt.Errorf("raft id %016x is among the founders twice: %v", m.RaftID, founders)
+			return nil, fmt.Errorf("raft id 0x%016x is among the founders twice: %v", m.RaftID, founders)
 		}
 		named = named || m.RaftID == self.RaftID && m.Node == self.Node && m.Directory == self.Directory
 		records = append(records, metadata.QuorumMemberRecord{Member: m})
 	}
 	if !named {
-		return nil, fmt.Errorf("node %d with raft id %016x is not among the founders %v", self.Node, self.RaftID, founders)
+		return nil, fmt.Errorf("node %d with raft id 0x%016x is not among the founders %v", self.Node, self.RaftID, founders)
 	}
 	return appendRecord(nil, s.builder, record{kind: kindMetadata, value: metadata.AppendEntry(nil, metadata.NoBase, records)}, batch.NoTimestamp)
 }

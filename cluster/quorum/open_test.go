@@ -41,7 +41,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "there is no snapshot"},
-		{"another raft id's", func(_ vfs.FS, o *Options) { o.Self.RaftID, o.Self.Directory[0] = 8, 8 }, "it is that of raft id 0000000000000007"},
+		{"another raft id's", func(_ vfs.FS, o *Options) { o.Self.RaftID, o.Self.Directory[0] = 8, 8 }, "it is that of raft id 0x0000000000000007"},
 		{"committed entries lost", func(f vfs.FS, _ *Options) {
 			if err := writeRaftState(f, logDir, raftState{RaftID: 7, Term: 1, Committed: 9}); err != nil {
 				t.Fatal(err)
@@ -202,7 +202,7 @@ func TestDrawnRaftIDStays(t *testing.T) {
 		t.Fatalf("raft id %d", id)
 	}
 	o.Self.Directory[5]++
-	if _, err := Open(o, epoch); !errors.As(err, new(*RefusedError)) || !strings.Contains(err.Error(), "raft id 0000000000000007, which is not this directory's") {
+	if _, err := Open(o, epoch); !errors.As(err, new(*RefusedError)) || !strings.Contains(err.Error(), "raft id 0x0000000000000007, which is not this directory's") {
 		t.Fatal(err)
 	}
 }

@@ -30,7 +30,7 @@ func (n *Node) receive(now time.Time, m *raftpb.Message) {
 func (n *Node) takes(m *raftpb.Message) error {
 	if m.GetTo() != n.RaftID() {
 		// Who was at this address before, with another directory, answers for itself.
-		return fmt.Errorf("it is for %016x, not %016x", m.GetTo(), n.RaftID())
+		return fmt.Errorf("it is for raft id 0x%016x, not 0x%016x", m.GetTo(), n.RaftID())
 	}
 	switch m.GetType() {
 	case raftpb.MsgAppResp, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgSnap,

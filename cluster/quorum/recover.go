@@ -177,7 +177,7 @@ func (r *remains) replay(segment []byte) error {
 func (r *remains) recover() (*snapshot, *Recovery, error) {
 	self, known := r.image.Quorum.ByRaftID(r.state.RaftID)
 	if !known {
-		return nil, nil, &RefusedError{Dir: r.dir, Reason: fmt.Sprintf("raft id %016x is no member of the cluster", r.state.RaftID)}
+		return nil, nil, &RefusedError{Dir: r.dir, Reason: fmt.Sprintf("raft id 0x%016x is no member of the cluster", r.state.RaftID)}
 	}
 	report := &Recovery{
 		ClusterID: r.image.ClusterID, Self: self, LastTerm: int64(r.last.epoch), LastIndex: r.last.offset, Committed: r.state.Committed,
