@@ -63,7 +63,8 @@ type lifecycle struct {
 	asked    controller.Command
 	askedAt  time.Time
 	failures int       // since the last answer
-	warned   bool      // of them
+	failing  time.Time // since then
+	warned   bool      // of that
 	taken    bool      // another process has the id: that was said
 	turned   bool      // somebody else leads since then
 	began    time.Time // Start
@@ -322,7 +323,9 @@ func (l *lifecycle) notRegistered(now time.Time, err error) error {
 	}
 	if starting && now.Sub(l.began) >= l.o.RegistrationTimeout {
 		if code == kafka.DuplicateBrokerRegistration {
-			return fmt.Errorf("another process runs as broker %d of this cluster; each node needs a node.id of its own: %w", l.o.Self, err)
+			// Without the code, which tells of settings that can be corrected: the data directory is that node's from now on.
+			return fmt.Errorf("another process runs as node %d of this cluster, and has for %v; each node needs a node.id and a data directory of its own: %v",
+				l.o.Self, l.o.RegistrationTimeout, err)
 		}
 		return fmt.Errorf("no controller has registered this broker within %v: %w", l.o.RegistrationTimeout, err)
 	}
@@ -335,14 +338,24 @@ func (l *lifecycle) notRegistered(now time.Time, err error) error {
 	return nil
 }
 
-// patience is how many failures in a row are no news: so many come when another controller is elected.
-const patience = 5
+// patience is for how long failures are no news: another controller is elected meanwhile, and at a start the other nodes may be
+// starting as well.
+func (l *lifecycle) patience() time.Duration {
+	election := 2*l.o.ElectionTimeout + l.o.HeartbeatInterval
+	if l.epoch == notRegistered {
+		return 2 * election
+	}
+	return election
+}
 
 // retry makes the next attempt due, later each time, but at once where there is a new controller.
 func (l *lifecycle) retry(now time.Time, err error) {
-	if l.failures >= patience && !l.warned {
+	if l.failures == 0 {
+		l.failing = now
+	}
+	if waited := now.Sub(l.failing); waited >= l.patience() && !l.warned {
 		l.warned = true
-		l.logger.Warn("no controller has heard this broker for a while", "error", err)
+		l.logger.Warn("no controller has heard this broker for a while", "waited", waited, "error", err)
 	}
 	l.due = now.Add(backoff(l.failures))
 	l.failures++

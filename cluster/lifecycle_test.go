@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,7 +33,7 @@ import (
 //	refused CODE
 //	lost                      no answer came
 //
-// What is put out is each command that is submitted, and what changed.
+// What is put out is each command that is submitted, what changed, and what is warned of.
 type lifeScript struct {
 	t     *testing.T
 	l     *lifecycle
@@ -47,7 +48,7 @@ type lifeScript struct {
 func TestLifecycle(t *testing.T) {
 	scripttest.Run(t, func(t *testing.T) func(string) string {
 		s := &lifeScript{t: t, now: start, v: view{image: metadata.Empty()}}
-		o := &Options{Self: 1, ClusterID: "c1", Logger: slog.New(slog.DiscardHandler), SelfFence: true, Registration: Registration{
+		o := &Options{Self: 1, ClusterID: "c1", Logger: slog.New(warnings{slog.DiscardHandler, s}), SelfFence: true, Registration: Registration{
 			Listeners: []metadata.Endpoint{{Name: "PLAINTEXT", Port: 9092}}, Directories: []kafka.DirectoryID{{15: 201}, {15: 202}}, PreviousEpoch: -1,
 		}}
 		o.fill()
@@ -55,6 +56,19 @@ func TestLifecycle(t *testing.T) {
 		s.l = newLifecycle(o)
 		return s.run
 	})
+}
+
+// warnings has the script put out what is logged as a problem, without its attributes.
+type warnings struct {
+	slog.Handler
+	s *lifeScript
+}
+
+func (w warnings) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	fmt.Fprintf(&w.s.out, "%v %s: %s\n", w.s.now.Sub(start), r.Level, r.Message)
+	return nil
 }
 
 func (s *lifeScript) run(block string) string {
