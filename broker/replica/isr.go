@@ -180,7 +180,7 @@ func (u *ISRUpdates) Counts() ISRCounts {
 
 func (u *ISRUpdates) count(of tracker.Proposal, r ISRResult) {
 	switch {
-	case r.Code != kafka.None:
+	case r.Code != kafka.None && r.Code != kafka.NewLeaderElected:
 		u.counts.failed.Inc()
 	case of.Growth > 0:
 		u.counts.expands.Inc()
@@ -190,9 +190,12 @@ func (u *ISRUpdates) count(of tracker.Proposal, r ISRResult) {
 }
 
 func (u *ISRUpdates) log(p *Partition, r ISRResult) {
-	if r.Code == kafka.None {
+	switch r.Code {
+	case kafka.None:
 		u.logger.Info("the in-sync replicas changed", "partition", p.tp, "isr", r.ISR, "partition_epoch", r.PartitionEpoch)
-	} else {
+	case kafka.NewLeaderElected: // the last replica that a reassignment waited for is in sync, and this broker is none of them
+		u.logger.Info("the in-sync replicas changed, which completes a reassignment: another broker leads", "partition", p.tp)
+	default:
 		u.logger.Info("the controller refused other in-sync replicas", "partition", p.tp, "code", r.Code)
 	}
 }

@@ -169,6 +169,18 @@ func TestADefiniteRefusalIsNotRepeated(t *testing.T) {
 	}
 }
 
+// A leader that its own proposal takes out of the replicas was not refused.
+func TestAProposalThatCompletesAReassignmentCountsAsMade(t *testing.T) {
+	l := newLeaders(t, 1, 1)
+	l.fetch(2, 0)
+	l.step()
+	l.asked.answer(t, ISRResult{Code: kafka.NewLeaderElected})
+	l.requireAsked()
+	if counts := l.managers[1].ISRUpdates().Counts(); counts != (ISRCounts{Expands: 1}) {
+		t.Errorf("%+v", counts)
+	}
+}
+
 func TestAllPartitionsAskInOneRequestAndOneRequestAtATime(t *testing.T) {
 	l := newLeaders(t, 1, 1)
 	topic := kafka.TopicID{15: 10}
