@@ -17,14 +17,17 @@ type boundListener struct {
 	socket net.Listener
 }
 
-// BindError says that a listener's address cannot be had.
+// BindError says that an address of the settings cannot be had.
 type BindError struct {
-	Listener config.Listener
+	Listener config.Listener // named after the setting where it is no listener for requests
 	Err      error
 }
 
 // Error names the address and, where another program has it, the two flags that make a second broker possible.
 func (e *BindError) Error() string {
+	if e.Listener.Name == gossipPortSetting {
+		return fmt.Sprintf("%s=%d cannot be had at %s, for UDP and TCP: %v", e.Listener.Name, e.Listener.Port, e.Listener.Host, e.Err)
+	}
 	if errors.Is(e.Err, syscall.EADDRINUSE) {
 		return fmt.Sprintf("%s: the port is in use; another broker may be running. Choose another with --listen, and with --data-dir a directory of its own",
 			e.Listener.Address())

@@ -114,6 +114,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 func metadataPath(c *config.Server) string { return filepath.Clean(c.MetadataDir) }
 
 func (b *Broker) open(ctx context.Context) error {
+	if err := b.tryGossipPort(); err != nil {
+		return err
+	}
 	b.server = NewServer(ServerOptions{Handle: b.handle, Clock: b.Clock, Logger: b.Logger,
 		Limits: limitsOf(b.Config, b.Memory, b.Connections), Metrics: b.Metrics})
 	b.makePeers()

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/broker/config"
 	"weir/cluster"
 	"weir/cluster/metadata"
 	"weir/internal/clock"
@@ -23,7 +24,8 @@ import (
 const (
 	// gossipKeyFile is in the metadata directory. It has the cluster's key as text, so that a node can hear of others before it
 	// knows what its cluster decided.
-	gossipKeyFile = "gossip.key"
+	gossipKeyFile     = "gossip.key"
+	gossipPortSetting = "weir.gossip.port"
 	// gossipLook is how often it is looked who leads the quorum.
 	gossipLook = time.Second
 )
@@ -182,7 +184,7 @@ func (g *gossiper) await() bool {
 
 func (g *gossiper) cannot(err error) {
 	if g.o.Port != 0 {
-		g.o.Fail(fmt.Errorf("gossip cannot begin at weir.gossip.port=%d, UDP and TCP: %w", g.o.Port, err))
+		g.o.Fail(fmt.Errorf("gossip cannot begin at %s=%d, UDP and TCP: %w", gossipPortSetting, g.o.Port, err))
 		return
 	}
 	g.o.Logger.Warn("this node cannot gossip: it takes longer until it is known which nodes are gone and where others are", "error", err)
@@ -232,14 +234,45 @@ func (b *Broker) newGossiper() *gossiper {
 // gossipSelf is what this process says of itself by gossip, on the address of the listener for other nodes.
 func (b *Broker) gossipSelf() (self cluster.GossipSelf, ok bool) {
 	self = cluster.GossipSelf{ClusterID: b.store.ClusterID(), Member: b.member(b.metadataDirectory()), Incarnation: b.incarnation}
+	self.BindHost, ok = b.gossipHost()
+	return self, ok
+}
+
+// gossipHost is the IP address of the listener for other nodes; ok is false where there is none.
+func (b *Broker) gossipHost() (ip string, ok bool) {
 	e, ok := b.peerEndpoint()
 	for _, l := range b.listening() {
 		if tcp, isTCP := l.socket.Addr().(*net.TCPAddr); isTCP && l.Name == e.Name {
-			self.BindHost = tcp.IP.String()
-			break
+			return tcp.IP.String(), ok
 		}
 	}
-	return self, ok
+	return "", false
+}
+
+// tryGossipPort finds out early whether the port of the settings can be had: a node learns late that there is somebody to gossip
+// with, and must not end then for a port that somebody else had all the time.
+func (b *Broker) tryGossipPort() error {
+	port := b.Config.Gossip.Port
+	if b.Options.Gossip == nil || port == 0 {
+		return nil
+	}
+	host, ok := b.gossipHost()
+	if !ok && b.Config.PeerListener != nil { // it is opened when somebody joins
+		host = b.Config.PeerListener.Host
+	}
+	at := net.JoinHostPort(host, strconv.Itoa(int(port)))
+	tcp, err := net.Listen("tcp", at)
+	if err == nil {
+		var udp net.PacketConn
+		if udp, err = net.ListenPacket("udp", at); err == nil {
+			err = udp.Close()
+		}
+		err = errors.Join(err, tcp.Close())
+	}
+	if err != nil {
+		return &BindError{config.Listener{Name: gossipPortSetting, Host: host, Port: port}, err}
+	}
+	return nil
 }
 
 // gossipingPeers has the gossiper know who is in the cluster.

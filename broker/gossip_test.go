@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -195,6 +196,52 @@ func TestAPortThatGossipCannotHave(t *testing.T) {
 			t.Errorf("the log: %s", g.log)
 		}
 	})
+}
+
+// As with the port of a listener, that is known before anything is touched, on a node that is alone as well.
+func TestAGossipPortInUseEndsTheStart(t *testing.T) {
+	for _, network := range []string{"tcp", "udp"} {
+		t.Run(network, func(t *testing.T) {
+			var taken net.Addr
+			if network == "tcp" {
+				l, err := net.Listen("tcp", anyPort)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				taken = l.Addr()
+			} else {
+				l, err := net.ListenPacket("udp", anyPort)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				taken = l.LocalAddr()
+			}
+			_, port, err := net.SplitHostPort(taken.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, settings := range []*config.Server{
+				load(t, anyPort, "/data", "weir.gossip.port="+port), // its listener for others is opened late
+				loadJoin(t, "127.0.0.1:1", "weir.gossip.port="+port),
+			} {
+				disk := vfs.NewMem()
+				b, err := Open(t.Context(), Options{Config: settings, FS: disk, Clock: clock.System(), Logger: slog.New(slog.DiscardHandler), Metrics: metrics.NewRegistry(),
+					Gossip: newFakeGossip()})
+				if err == nil {
+					_ = b.Close()
+				}
+				var bind *BindError
+				if !errors.As(err, &bind) || !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "weir.gossip.port="+port) {
+					t.Errorf("the start ends with %v", err)
+				}
+				if entries, err := disk.ReadDir("/"); err != nil || len(entries) != 0 {
+					t.Errorf("the disk has %v, %v", entries, err)
+				}
+			}
+		})
+	}
 }
 
 func TestAKeyThatCannotBeReadIsWrittenAgain(t *testing.T) {
