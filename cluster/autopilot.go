@@ -28,6 +28,7 @@ type autopilot struct {
 	keying  bool      // the cluster is being given a key for its gossip
 	lags    time.Time // since when somebody has not kept up; zero while all do
 	lagTold time.Time
+	alone   map[uint64]time.Time // since when the other member of a node answers alone; see membership.supersede
 }
 
 // manageMembers does the next thing that is to be done about the quorum's members, and one thing at a time.
@@ -102,7 +103,10 @@ func (c *control) membership(img *metadata.Image) *membership {
 		m.members = append(m.members, n)
 	}
 	slices.SortFunc(m.members, byNode)
-	m.supersede(controller.Superseded(img))
+	if c.active.autopilot.alone == nil {
+		c.active.autopilot.alone = map[uint64]time.Time{}
+	}
+	m.supersede(controller.Superseded(img), c.active.autopilot.alone)
 	return m
 }
 

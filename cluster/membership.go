@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -50,17 +51,25 @@ func (s *membersStep) changes() bool {
 // supersede marks those who will never come back, of the candidates: their node's broker is registered with another member's
 // directory. Which of the two is the newer the image does not say: a node that comes on a new disk is a member before its
 // broker is registered, and a late heartbeat of the old process may make the old registration look alive. So it is Raft that
-// decides: the one with the broker answers, and the other does not.
-func (m *membership) supersede(candidates []metadata.QuorumMember) {
+// decides, and time: the one with the broker answers and the other does not, for longer than the last answer of a process
+// counts that is gone. alone is since when that is so, by the Raft ids of the others.
+func (m *membership) supersede(candidates []metadata.QuorumMember, alone map[uint64]time.Time) {
+	silent := map[uint64]bool{}
 	for _, c := range candidates {
 		gone := m.find(func(n *standing) bool { return n.RaftID == c.RaftID })
 		present := m.find(func(n *standing) bool { return n.Node == c.Node && n.RaftID != c.RaftID && !n.absent && m.healthy(n) })
-		if gone == nil || present == nil || m.healthy(gone) || m.now.Sub(m.began) <= m.patience {
+		if gone == nil || present == nil || m.healthy(gone) {
 			continue
 		}
-		gone.superseded = true
-		gone.heard = later(m.began, gone.contact) // it is the other one whose broker was heard
+		silent[c.RaftID] = true
+		if since, known := alone[c.RaftID]; !known {
+			alone[c.RaftID] = m.now
+		} else if m.now.Sub(since) > 2*m.patience {
+			gone.superseded = true
+			gone.heard = later(m.began, gone.contact) // it is the other one whose broker was heard
+		}
 	}
+	maps.DeleteFunc(alone, func(id uint64, _ time.Time) bool { return !silent[id] })
 }
 
 // next decides. What an operator ordered comes first, then what makes a member of somebody, then what the quorum lacks.

@@ -192,3 +192,38 @@ func TestMembershipIsSafe(t *testing.T) {
 		}
 	}
 }
+
+// Of two members of one node the one without the broker is gone only if the other one goes on answering: a process that has just
+// died looks alive for a while.
+func TestSupersededIsWhoStaysSilent(t *testing.T) {
+	began := time.Unix(1000, 0)
+	old, fresh := metadata.QuorumMember{RaftID: 1, Node: 4}, metadata.QuorumMember{RaftID: 2, Node: 4}
+	for _, c := range []struct {
+		name       string
+		candidate  metadata.QuorumMember
+		oldUntil   time.Duration // when the old disk's process answered last
+		freshSince time.Duration // when the new disk's began to
+		want       bool
+	}{
+		{"the newcomer, before it has registered", fresh, 0, time.Second, false},
+		{"the newcomer, which takes long", fresh, 0, time.Hour, false},
+		{"the old disk", old, 0, 0, true},
+		{"two that are alive", old, time.Hour, 0, false},
+	} {
+		alone := map[uint64]time.Time{}
+		superseded := false
+		for at := time.Duration(0); at <= 20*time.Second; at += 100 * time.Millisecond {
+			now := began.Add(at)
+			m := &membership{now: now, began: began, patience: 2 * time.Second, members: []standing{
+				{QuorumMember: old, learns: true, contact: began.Add(min(at, c.oldUntil))}, {QuorumMember: fresh, learns: true}}}
+			if at >= c.freshSince {
+				m.members[1].contact = now
+			}
+			m.supersede([]metadata.QuorumMember{c.candidate}, alone)
+			superseded = superseded || m.find(func(n *standing) bool { return n.superseded }) != nil
+		}
+		if superseded != c.want {
+			t.Errorf("%s: superseded=%t, want %t", c.name, superseded, c.want)
+		}
+	}
+}
