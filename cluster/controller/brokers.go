@@ -37,6 +37,11 @@ func (d *decision) registerBroker(c RegisterBroker) (Reply, error) {
 	if c.ClusterID != d.img.ClusterID {
 		return nil, wrongCluster(d.img.ClusterID, c.ClusterID)
 	}
+	for _, dir := range c.Directories { // first: who was removed shall not wait for the end of somebody's session
+		if err := d.checkRemoved(dir); err != nil {
+			return nil, err
+		}
+	}
 	existing, known := d.img.Brokers.ByID(c.Broker)
 	same := known && existing.Incarnation == c.Incarnation
 	// KAFKA-19047: who is shutting down may be replaced before its session is over; and so may who is gone for certain.
@@ -119,9 +124,6 @@ func (d *decision) checkDirectories(c RegisterBroker) error {
 		}
 		if slices.Contains(c.Directories[:i], dir) {
 			return kafka.Errorf(kafka.InvalidRegistration, "Duplicate directory ID in request")
-		}
-		if err := d.checkRemoved(dir); err != nil {
-			return err
 		}
 	}
 	for b := range d.img.Brokers.All() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/broker/replica"
+	"weir/cluster/metadata"
 	"weir/internal/kafka"
 	"weir/protocol/batch"
 )
@@ -33,6 +34,8 @@ type checker struct {
 	sends         []*producerLog
 	producerIDs   map[int64]int
 	images        map[int64]uint64
+	raftLeaders   map[int32]uint64 // by term
+	removed       map[kafka.DirectoryID]bool
 	violations    []Violation
 	acked         int // records
 	offsetCommits int // acknowledged
@@ -40,7 +43,8 @@ type checker struct {
 }
 
 func newChecker(w *world) *checker {
-	return &checker{w: w, partitions: map[partitionID]*history{}, producerIDs: map[int64]int{}, images: map[int64]uint64{}, seen: map[string]bool{}}
+	return &checker{w: w, partitions: map[partitionID]*history{}, producerIDs: map[int64]int{}, images: map[int64]uint64{},
+		raftLeaders: map[int32]uint64{}, removed: map[kafka.DirectoryID]bool{}, seen: map[string]bool{}}
 }
 
 // maxViolations ends the collection: what follows a violation is mostly its consequence.
@@ -376,6 +380,40 @@ func (c *checker) knows(id partitionID) bool { return c.partitions[id] != nil }
 // unexpected notes an error that a client must not get.
 func (c *checker) unexpected(what string, code kafka.Code, detail error) {
 	c.violate("error-code", fmt.Sprint(what, code), "%s: %v (%v)", what, code, detail)
+}
+
+// leadsRaft notes that a node leads Raft in a term.
+func (c *checker) leadsRaft(term int32, raftID uint64) {
+	if other, known := c.raftLeaders[term]; known && other != raftID {
+		c.violate("two-raft-leaders", term, "%x and %x both lead Raft in term %d", other, raftID, term)
+	}
+	c.raftLeaders[term] = raftID
+}
+
+// directories checks that none that was removed from the cluster is back.
+func (c *checker) directories(img *metadata.Image) {
+	for dir := range c.removed {
+		if n, known := img.Nodes.ByDirectory(dir); !known || !n.Removed {
+			c.violate("removed-back", dir, "directory %v was removed, and the metadata does not know that any more", dir)
+		}
+	}
+	for n := range img.Nodes.All() {
+		if n.Removed {
+			c.removed[n.Directory] = true
+		}
+	}
+	for m := range img.Quorum.All() {
+		if c.removed[m.Directory] {
+			c.violate("removed-back", m.Directory, "directory %v was removed, and is one of the quorum again", m.Directory)
+		}
+	}
+	for b := range img.Brokers.All() {
+		for _, dir := range b.Directories {
+			if c.removed[dir] {
+				c.violate("removed-back", dir, "directory %v was removed, and broker %d is registered with it", dir, b.ID)
+			}
+		}
+	}
 }
 
 // image notes the state of the metadata that a node published at an index.

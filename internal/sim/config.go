@@ -34,6 +34,7 @@ type config struct {
 	offsetsMinISR int // of __consumer_offsets
 	net           netConfig
 	gossip        gossipConfig
+	members       membersConfig
 	faults        faultSet
 	faultGap      time.Duration // mean time between two faults
 }
@@ -72,14 +73,15 @@ const (
 	faultElect      // elections by hand
 	faultTrim       // records are deleted
 	faultLie        // gossip says what is not so
+	faultReplace    // a machine is thrown away, and another one comes as its node
 )
 
 // lateFaults are drawn apart from the others, so that a seed without them is the run that it was before there were any.
-const lateFaults = faultLie
+const lateFaults = faultLie | faultReplace
 
 var faultNames = []string{
 	"kill", "power", "power-all", "wipe", "pause", "restart", "isolate", "split", "ring", "bridge", "one-way", "controller", "slow", "disk",
-	"topics", "elect", "trim", "lie",
+	"topics", "elect", "trim", "lie", "replace",
 }
 
 func (s faultSet) String() string {
@@ -137,6 +139,11 @@ func (c *config) drawLate(rng *rand.Rand) {
 			c.faults |= faultLie
 		}
 	}
+	if chance(rng, 0.5) {
+		c.voters = pick(rng, 1, 1, c.voters)
+		c.members = drawMembers(rng, c)
+		c.faults |= pick(rng, 0, faultReplace)
+	}
 }
 
 // harder makes of a config one in which faults meet: three brokers, one replica on each, and little time between faults.
@@ -181,7 +188,7 @@ func (c config) String() string {
 	fmt.Fprintf(&b, "brokers=%d voters=%d dirs=%d fsync=%s session=%v lag=%v wait=%v sessions=%v", c.brokers, c.voters, c.dirs, c.policy,
 		c.session, c.lag, c.fetchWait, c.sessions)
 	fmt.Fprintf(&b, " fsync-time=%v skew=%v producers=%d consumers=%d groups=%d", c.fsyncTime, c.clockSkew, c.producers, c.consumers, c.groups)
-	fmt.Fprintf(&b, "\nnetwork %+v\ngossip %+v", c.net, c.gossip)
+	fmt.Fprintf(&b, "\nnetwork %+v\ngossip %+v members %+v", c.net, c.gossip, c.members)
 	for _, t := range c.topics {
 		fmt.Fprintf(&b, "\n%+v", t)
 	}

@@ -79,6 +79,9 @@ func (s *simulation) unsettled() string {
 			return fmt.Sprintf("%v is not active", n)
 		}
 	}
+	if why := s.unsettledMembers(); why != "" {
+		return why
+	}
 	for t := range s.newest.Topics.All() {
 		for i := range t.Partitions {
 			if why := s.unsettledPartition(t, int32(i)); why != "" {

@@ -30,20 +30,21 @@ func (s *simulation) gossip() {
 		return
 	}
 	rng := s.w.rng("gossip")
-	for _, hearer := range s.nodes {
-		s.gossipTo(hearer, rng)
+	for slot := range s.nodes {
+		s.gossipTo(slot, rng)
 	}
 }
 
-func (s *simulation) gossipTo(hearer *node, rng *rand.Rand) {
+func (s *simulation) gossipTo(slot int, rng *rand.Rand) {
 	s.w.after(between(rng, s.c.gossip.interval/2, s.c.gossip.interval), func() {
+		hearer := s.nodes[slot]
 		for _, about := range s.nodes {
 			if about != hearer && about.incarnation != (kafka.UUID{}) && !chance(rng, s.c.gossip.loss) {
 				g := about.truth()
 				s.w.after(between(rng, 0, s.c.gossip.late), func() { hearer.hear(g) })
 			}
 		}
-		s.gossipTo(hearer, rng)
+		s.gossipTo(slot, rng)
 	})
 }
 

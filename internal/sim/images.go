@@ -25,6 +25,7 @@ func (s *simulation) published(n *node, _ *metadata.Delta, img *metadata.Image) 
 		return
 	}
 	s.compare(metadata.Diff(s.newest, img), img)
+	s.check.directories(img)
 	s.newest = img
 	for _, n := range s.nodes {
 		n.settleLossy(img)

@@ -105,6 +105,8 @@ func (s *simulation) act(a action) {
 		did = s.elect(rng)
 	case faultLie:
 		s.lie(n, rng, a.length)
+	case faultReplace:
+		did = s.replace(a.node, rng)
 	}
 	if did {
 		s.faults++
@@ -125,7 +127,7 @@ func (s *simulation) kill(n *node, down time.Duration) bool {
 func (s *simulation) restartLater(n *node, down time.Duration) {
 	life := n.host.life
 	s.w.after(down, func() {
-		if !n.host.running && n.host.life == life {
+		if !n.host.running && n.host.life == life && !n.removed {
 			n.start()
 		}
 	})
@@ -177,12 +179,10 @@ func (s *simulation) powerCutAll(rng *rand.Rand, down time.Duration) bool {
 
 // wipe takes a node's disk, and gives it an empty one, most often before the controller notices.
 func (s *simulation) wipe(n *node, rng *rand.Rand) bool {
-	if !s.bears(n) || n.voter && s.wipedVoters >= (s.c.voters-1)/2 {
+	if n.removing || !s.bears(n) || !s.quorumBears(n) {
 		return false
 	}
-	if n.voter {
-		s.wipedVoters++
-	}
+	n.loseLog()
 	n.wipe()
 	s.rare.count(rareWiped)
 	s.restartLater(n, pick(rng, 5*time.Millisecond, 50*time.Millisecond, time.Second))

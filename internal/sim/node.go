@@ -16,22 +16,28 @@ import (
 
 // node is a machine for a broker: a disk, and at times a process.
 type node struct {
-	s       *simulation
-	id      kafka.BrokerID
-	voter   bool // it founds the cluster
-	host    *host
-	raftIDs []uint64 // of its disks
-	disk    *vfs.Mem
-	disks   int // it has had; a new one has other directory ids
-	joined  int // the last of them that the cluster knows
-	boots   int
-	ends    map[partitionID]int64 // of the logs before the power went
-	skew    time.Duration
-	dirs    []string
-	broken  []vfs.Fault // of the disk, until it is healed
-	proc    *process    // nil while none runs
-	died    time.Duration
-	stopped bool // the last process ended in good order
+	s          *simulation
+	machine    int
+	id         kafka.BrokerID
+	voter      bool // it founds the cluster
+	host       *host
+	raftIDs    []uint64 // of its disks
+	removed    bool     // it is no part of the cluster any more: an operator removed it, or threw it away
+	lost       bool     // there is no such machine any more
+	dismissing bool     // an operator is removing a disk that it had before
+	removing   bool     // an operator is about to
+	voters     []uint64 // of the quorum, as its process knew last
+	disk       *vfs.Mem
+	disks      int // it has had; a new one has other directory ids
+	joined     int // the last of them that the cluster knows
+	boots      int
+	ends       map[partitionID]int64 // of the logs before the power went
+	skew       time.Duration
+	dirs       []string
+	broken     []vfs.Fault // of the disk, until it is healed
+	proc       *process    // nil while none runs
+	died       time.Duration
+	stopped    bool // the last process ended in good order
 
 	// lossy are the partitions of which this node may have lost records, as far as the cluster can tell, and is not yet back
 	// in the ISR; true where it has.
@@ -42,14 +48,14 @@ type node struct {
 	incarnation kafka.UUID // of the last process
 }
 
-func newNode(s *simulation, id kafka.BrokerID) *node {
-	n := &node{s: s, id: id, voter: int(id) <= s.c.voters, lossy: map[partitionID]bool{}}
-	n.host = newHost(s.w, hostID(id), n.pump)
+func newNode(s *simulation, machine int, id kafka.BrokerID) *node {
+	n := &node{s: s, machine: machine, id: id, voter: machine <= s.c.voters, lossy: map[partitionID]bool{}}
+	n.host = newHost(s.w, hostID(machine), n.pump)
 	s.net.add(n.host)
 	for i := range s.c.dirs {
 		n.dirs = append(n.dirs, fmt.Sprintf("/d%d", i+1))
 	}
-	rng := s.w.rng(fmt.Sprintf("node%d", id))
+	rng := s.w.rng(fmt.Sprintf("node%d", machine))
 	n.skew = time.Duration(rng.Int64N(int64(s.c.clockSkew) + 1))
 	n.newDisk()
 	return n
@@ -59,6 +65,7 @@ func newNode(s *simulation, id kafka.BrokerID) *node {
 func (n *node) newDisk() {
 	n.disk = vfs.NewMem()
 	n.disks++
+	n.voters = nil
 	n.raftIDs = append(n.raftIDs, quorum.RaftID(n.directory(0)))
 	for i, dir := range n.dirs {
 		err := errors.Join(n.disk.MkdirAll(dir, 0o755), n.disk.SyncDir("/"))
@@ -75,11 +82,11 @@ const clusterID = "simulated-cluster-id-0"
 
 // directory is the id of one of the node's data directories; the metadata log lies in the first.
 func (n *node) directory(i int) kafka.DirectoryID {
-	return kafka.DirectoryID{0: 0xd1, 1: byte(n.id), 2: byte(n.disks), 3: byte(i), 15: 200}
+	return kafka.DirectoryID{0: 0xd1, 1: byte(n.machine), 2: byte(n.disks), 3: byte(i), 15: 200}
 }
 
 // bootID changes with every boot of the machine.
-func (n *node) bootID() string { return fmt.Sprintf("boot-%d-%d", n.id, n.boots) }
+func (n *node) bootID() string { return fmt.Sprintf("boot-%d-%d", n.machine, n.boots) }
 
 // pump has the process do what follows from what it was given.
 func (n *node) pump() {
@@ -90,7 +97,7 @@ func (n *node) pump() {
 
 // start begins a process. Where its disk does not let it, it ends at once, and somebody starts it again later.
 func (n *node) start() {
-	if n.host.running {
+	if n.host.running || n.lost {
 		return
 	}
 	n.proc = nil
@@ -156,7 +163,11 @@ func (n *node) kill() {
 // fail is the process's own end, when it cannot go on.
 func (n *node) fail(err error) {
 	n.s.w.tracef("n%d fails: %v", n.id, err)
-	n.s.rare.count(rareProcessFailed)
+	if n.removed {
+		n.s.rare.count(rareRemovedStopped)
+	} else {
+		n.s.rare.count(rareProcessFailed)
+	}
 	n.end(true)
 	n.disk = n.disk.Kill()
 	n.s.restartLater(n, retryStart)
@@ -209,7 +220,7 @@ func (n *node) replicas(img *metadata.Image) func(func(partitionID, *metadata.Pa
 
 // settleLossy notes which replicas are back in the ISR by an image, in the incarnation that may have lost something.
 func (n *node) settleLossy(img *metadata.Image) {
-	if len(n.lossy) == 0 && !n.unclean {
+	if len(n.lossy) == 0 && !n.unclean || n.removing {
 		return
 	}
 	b, known := img.Brokers.ByID(n.id)

@@ -45,6 +45,13 @@ const (
 	rareRumourShortened
 	rareLieHarmless
 	rareRumouredAddress
+	rareJoined
+	rareVotersGrew
+	rareVoterLost
+	rareReplaced
+	rareRemovedAlive
+	rareRemovalRefused
+	rareRemovedStopped
 	rarities
 )
 
@@ -84,6 +91,13 @@ var rareNames = [rarities]string{
 	rareRumourShortened:    "gossip shortened the session of a silent broker",
 	rareLieHarmless:        "gossip said that a living broker is gone, and it was not fenced",
 	rareRumouredAddress:    "a member was looked for at an address that only gossip named",
+	rareJoined:             "a node asked for its id, and joined",
+	rareVotersGrew:         "the quorum got more voters",
+	rareVoterLost:          "a voter lost its log",
+	rareReplaced:           "another machine took a node's place",
+	rareRemovedAlive:       "an operator removed a node that lived",
+	rareRemovalRefused:     "the quorum could not do without a node that was to be removed",
+	rareRemovedStopped:     "a removed node was refused, and stopped",
 }
 
 // Rare counts how often runs took each path.

@@ -222,3 +222,31 @@ func (st stage) rumour(kind lieKind, about *node, interval time.Duration) {
 	}
 	st.w.after(interval, func() { st.rumour(kind, about, interval) })
 }
+
+// theNeededVoter is one of the two of three that are left. An operator is not let remove it: what remained could not decide
+// anything before the third is back.
+var theNeededVoter = &scenario{name: "a voter is removed that the quorum cannot do without", play: func(s *simulation) {
+	st, ok := s.set()
+	if !ok {
+		s.playLater()
+		return
+	}
+	st.follower.powerCut(vfs.LoseNone())
+	s.w.after(4*time.Second, func() {
+		remove := controller.RemoveMember{ClusterID: clusterID, Node: st.leader.id, Directory: st.leader.directory(0)}
+		s.admin.operate(remove, func(err error) {
+			if err != nil {
+				s.rare.count(rareRemovalRefused)
+			}
+		})
+		s.w.after(3*time.Second, func() {
+			decided := false
+			s.admin.create(topicSpec{name: "topic-1", partitions: 1, rf: 1, minISR: 1}, func() { decided = true })
+			s.w.after(5*time.Second, func() {
+				if !decided {
+					s.check.violate("quorum-given-away", st.leader.id, "a voter was to be removed, and the two that are left decide nothing any more")
+				}
+			})
+		})
+	})
+}}

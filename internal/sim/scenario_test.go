@@ -12,6 +12,7 @@ func TestScenarios(t *testing.T) {
 		{theLateProposal, rareISRProposalFenced},
 		{theLivingBroker, rareLieHarmless},
 		{theStuckBroker, rareFencedBySession},
+		{theNeededVoter, rareRemovalRefused},
 	} {
 		r := run(t, Options{Seed: 1, scenario: c.scenario})
 		if r.Failed() || r.Rare[c.met] == 0 {

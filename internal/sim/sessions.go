@@ -35,7 +35,12 @@ type leading struct {
 }
 
 func (p *process) noteLeadership() {
-	switch lead := p.node.QuorumStatus().Leadership; {
+	status := p.node.QuorumStatus()
+	p.s.noteVoters(p.n, status)
+	if status.Leader == p.n.raftID() {
+		p.s.check.leadsRaft(status.Term, status.Leader)
+	}
+	switch lead := status.Leadership; {
 	case !lead.Ready:
 		p.led = leading{}
 	case p.led.term != lead.Term:
@@ -89,7 +94,7 @@ func (s *simulation) checkFenced(img *metadata.Image, b *metadata.BrokerRegistra
 
 // leaderOf is the process that has been the active controller in a term; nil where it is no more.
 func (s *simulation) leaderOf(term int32) *process {
-	for _, n := range s.nodes {
+	for _, n := range s.machines {
 		if n.proc != nil && n.proc.led.term == term {
 			return n.proc
 		}

@@ -21,6 +21,7 @@ type Options struct {
 	Drop     []int         // faults of the plan, by number, that do not happen: to find those that matter
 	Hard     bool          // three brokers and faults in quick succession: what is rare is less so
 
+	early    bool      // without lateFaults, and what goes with them: replication alone
 	scenario *scenario // what is to happen, instead of what the seed draws
 }
 
@@ -62,22 +63,22 @@ type simulation struct {
 	check *checker
 	rare  *Rare
 
-	disk        *rand.Rand // how long disks take
-	nodes       []*node
-	active      *node // the last one that was seen as the active controller
-	admin       *admin
-	changing    map[string]bool // topics that the admin is at work on
-	committers  []*committer
-	clients     int
-	producers   []*producer
-	consumers   []*consumer
-	newest      *metadata.Image // of all that were published
-	plan        []action
-	faults      int
-	wipedVoters int
-	proposals   map[int64]proposal
-	lost        func(from *node, cmd controller.Command) bool // of commands to the controller; nil: none is. For scenarios
-	healed      bool
+	disk       *rand.Rand // how long disks take
+	nodes      []*node
+	active     *node // the last one that was seen as the active controller
+	admin      *admin
+	changing   map[string]bool // topics that the admin is at work on
+	committers []*committer
+	clients    int
+	producers  []*producer
+	consumers  []*consumer
+	newest     *metadata.Image // of all that were published
+	plan       []action
+	faults     int
+	members    // of the quorum
+	proposals  map[int64]proposal
+	lost       func(from *node, cmd controller.Command) bool // of commands to the controller; nil: none is. For scenarios
+	healed     bool
 }
 
 const (
@@ -114,15 +115,21 @@ func newSimulation(o Options) *simulation {
 	if o.Hard {
 		c = harder(w.rng("hard"), c)
 	}
-	c.drawLate(w.rng("late"))
+	if !o.early {
+		c.drawLate(w.rng("late"))
+	}
 	if o.scenario != nil {
 		c = o.scenario.config()
 	}
 	s := &simulation{o: o, w: w, c: c, check: newChecker(w), rare: &Rare{}, newest: metadata.Empty(),
-		disk: w.rng("disk"), changing: map[string]bool{}, proposals: map[int64]proposal{}}
+		disk: w.rng("disk"), changing: map[string]bool{}, proposals: map[int64]proposal{}, members: newMembers()}
 	s.net = newNetwork(w, s.c.net)
 	for i := range s.c.brokers {
-		s.nodes = append(s.nodes, newNode(s, kafka.BrokerID(i+1)))
+		s.nodes = append(s.nodes, newNode(s, i+1, kafka.BrokerID(i+1)))
+	}
+	s.machines = slices.Clone(s.nodes)
+	for _, n := range s.nodes[:s.c.voters] {
+		s.founders = append(s.founders, n.member())
 	}
 	s.admin = &admin{client: newClient(s, "admin")}
 	for i := range s.c.groups {
@@ -150,11 +157,19 @@ func (s *simulation) guarded(f func()) {
 	f()
 }
 
-func (s *simulation) node(id kafka.BrokerID) *node { return s.nodes[id-1] }
+// node is the node with an id, on the machine that is it now.
+func (s *simulation) node(id kafka.BrokerID) *node {
+	return s.nodes[slices.IndexFunc(s.nodes, func(n *node) bool { return n.id == id })]
+}
 
 func (s *simulation) run() {
+	rng := s.w.rng("start")
 	for _, n := range s.nodes {
-		n.start()
+		if s.c.members.grow > 0 && !n.founds() {
+			n.s.restartLater(n, between(rng, 0, s.c.members.grow))
+		} else {
+			n.start()
+		}
 	}
 	s.createTopics()
 	for _, p := range s.producers {

@@ -27,17 +27,18 @@ func (p *process) openNode(logger *slog.Logger) error {
 	}
 	p.countRegistration(registration)
 	o := cluster.Options{
-		FS: p.faulty, Clock: p.clock, Logger: logger, Rand: s.w.rng(fmt.Sprintf("raft %d %d", n.id, p.host.life)),
+		FS: p.faulty, Clock: p.clock, Logger: logger, Rand: s.w.rng(fmt.Sprintf("raft %d %d", n.machine, p.host.life)),
 		MetadataDir: p.store.MetadataDir(), DirectoryID: n.directory(0), ClusterID: clusterID, Self: n.id, Peers: peers{p},
 		Address: cluster.Address{Host: n.endpoint().Host, Port: n.endpoint().Port}, Registration: registration,
 		Settings: controller.Settings{Self: n.id, NumPartitions: 1, DefaultReplicationFactor: 1, MinInSyncReplicas: 1, DeleteTopicEnable: true},
 
+		MaxVoters: s.c.members.maxVoters, StabilizationTime: s.c.members.stabilization, DeadVoterAfter: s.c.members.deadVoterAfter,
 		HeartbeatInterval: s.c.heartbeat, SessionTimeout: s.c.session, ElectionTimeout: s.c.election, RegistrationTimeout: time.Hour,
 		DirFailureTimeout: 5 * time.Second, BalanceInterval: s.c.balance,
 		Failed: func(err error) { p.failure = err },
 	}
 	if n.founds() {
-		o.Founders = s.founders()
+		o.Founders = s.founders
 	} else {
 		o.Join = s.contacts(n)
 	}
@@ -48,21 +49,6 @@ func (p *process) openNode(logger *slog.Logger) error {
 
 // founds reports whether the node founds the cluster with others; its first disk only does.
 func (n *node) founds() bool { return n.voter && n.disks == 1 }
-
-// join asks members of the cluster, one after the other, to take this node in, and then runs done.
-func (n *node) join(done func()) {
-	others := n.s.contacts(n)
-	target := n.s.node(others[n.s.disk.IntN(len(others))].Node)
-	call(n.s.net, n.host.id, target.host.id, callTimeout, func(reply func(error)) {
-		target.proc.submit(controller.RegisterMember{ClusterID: clusterID, Member: n.member()}, func(_ controller.Reply, err error) { reply(err) })
-	}, func(refused error, err error) {
-		if err != nil || refused != nil {
-			n.host.after(200*time.Millisecond, func() { n.join(done) })
-			return
-		}
-		done()
-	})
-}
 
 func (p *process) countRegistration(r cluster.Registration) {
 	if p.host.life == 1 {
@@ -78,28 +64,17 @@ func (p *process) countRegistration(r cluster.Registration) {
 
 // incarnationOf names a process of the node.
 func (n *node) incarnationOf(life int) kafka.UUID {
-	return kafka.UUID{0: 0x1c, 1: byte(n.id), 2: byte(life), 3: byte(life >> 8), 15: 200}
+	return kafka.UUID{0: 0x1c, 1: byte(n.machine), 2: byte(life), 3: byte(life >> 8), 15: 200}
 }
 
 func (n *node) endpoint() metadata.Endpoint {
-	return metadata.Endpoint{Name: "PEER", Host: fmt.Sprintf("host%d", n.id), Port: 9092}
+	return metadata.Endpoint{Name: "PEER", Host: fmt.Sprintf("host%d", n.machine), Port: 9092}
 }
 
 // member is the node as the quorum knows it.
 func (n *node) member() metadata.QuorumMember {
 	dir := n.directory(0)
-	return metadata.QuorumMember{RaftID: quorum.RaftID(dir), Node: n.id, Directory: dir, Host: n.endpoint().Host, Port: n.endpoint().Port, Controller: true}
-}
-
-// founders are the nodes that found the cluster, with their first disks.
-func (s *simulation) founders() []metadata.QuorumMember {
-	var members []metadata.QuorumMember
-	for _, n := range s.nodes[:s.c.voters] {
-		first := *n
-		first.disks = 1
-		members = append(members, first.member())
-	}
-	return members
+	return metadata.QuorumMember{RaftID: n.raftID(), Node: n.id, Directory: dir, Host: n.endpoint().Host, Port: n.endpoint().Port, Controller: true}
 }
 
 // contacts are the members that a node which joins is told of.
@@ -245,7 +220,7 @@ func (c peers) SetMembers(members []metadata.QuorumMember) { c.p.members = slice
 
 // at finds the node at the address that this process has of a member; nil where there is none.
 func (c peers) at(m metadata.QuorumMember) *node {
-	for _, n := range c.p.s.nodes {
+	for _, n := range c.p.s.machines {
 		if n.endpoint().Host == m.Host && n.endpoint().Port == m.Port {
 			if !slices.Contains(n.raftIDs, m.RaftID) {
 				c.p.s.rare.count(rareRumouredAddress)
@@ -291,7 +266,7 @@ func (c peers) failed(m *raftpb.Message) {
 
 // receive takes a Raft message, if it is for this node.
 func (p *process) receive(m *raftpb.Message) {
-	if m.GetTo() == quorum.RaftID(p.n.directory(0)) {
+	if m.GetTo() == p.n.raftID() {
 		p.node.Receive(quorum.Receive{Messages: []*raftpb.Message{m}})
 	}
 }
