@@ -146,7 +146,7 @@ func await(t *testing.T, missing func() string) {
 
 // One node becomes three while it is written to, and then its records are on all of them.
 func TestGrowsUnderLoad(t *testing.T) {
-	g := startGrowth(t)
+	g := startGrowth(t, "kgo")
 	g.loads = []*harness.Load{harness.StartKgo(t, g.Cluster, "kgo", partitions)}
 	g.grow()
 	g.finish()
@@ -157,7 +157,7 @@ func TestGrowsAndReplacesUnderLoad(t *testing.T) {
 	if !harness.Soak() {
 		t.Skip("takes long: only in `make soak`")
 	}
-	g := startGrowth(t)
+	g := startGrowth(t, "kgo", "librdkafka")
 	python := harness.Python(t, "confluent-kafka") // the same packages
 	g.loads = []*harness.Load{harness.StartKgo(t, g.Cluster, "kgo", partitions), harness.StartLibrdkafka(t, g.Cluster, python, "load.py", "librdkafka", partitions)}
 	g.grow()
@@ -167,10 +167,19 @@ func TestGrowsAndReplacesUnderLoad(t *testing.T) {
 		g.Join()
 	})
 	g.step("five vote", func() { g.voters(1, 2, 3, 4, 5) })
+	g.step("one that joined is killed, and started by the same command", func() {
+		g.Kill(4)
+		g.Restart(4)
+	})
 	g.step("the first one dies", func() { g.Kill(1) })
 	g.step("the sixth joins", func() { g.Join() })
 	g.step("the dead one is drained", func() { weir(t, g.Cluster, "cluster", "drain", "1") })
 	g.step("and removed", func() { weir(t, g.Cluster, "cluster", "remove", "1") })
+	g.step("it is not let in again", func() {
+		if said := g.RestartInVain(1); !strings.Contains(said, "Node 1 was removed from the cluster with directory ") {
+			t.Errorf("it says:\n%s", said)
+		}
+	})
 	g.step("all is healthy", func() { weir(t, g.Cluster, "cluster", "wait-healthy", "--nodes", "5", "--limit", "1m") })
 	g.step("five vote", func() { g.voters(2, 3, 4, 5, 6) })
 	g.finish()
@@ -193,10 +202,11 @@ func (g *growth) lead() {
 	}
 }
 
-// startGrowth starts the node that is alone, with a topic for each kind of load.
-func startGrowth(t *testing.T) *growth {
+// startGrowth starts the node that is alone.
+func startGrowth(t *testing.T, topics ...string) *growth {
+	t.Helper()
 	g := &growth{T: t, Cluster: harness.StartCluster(t, harness.ClusterOptions{Alone: true}), began: time.Now()}
-	for _, topic := range []string{"kgo", "librdkafka"} {
+	for _, topic := range topics {
 		g.CreateTopic(t, topic, partitions, 1)
 	}
 	return g

@@ -229,6 +229,22 @@ func (c *Cluster) Restart(ids ...int) {
 	c.launch(nodes...)
 }
 
+// RestartInVain starts a node that was killed, and must end by itself before it is ready, and returns what it says meanwhile.
+func (c *Cluster) RestartInVain(id int) string {
+	c.t.Helper()
+	n := c.Node(id)
+	info, err := os.Stat(n.options.LogFile)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	process, err := Launch(n.options)
+	if err == nil {
+		n.process = process
+		c.t.Fatalf("node %d is ready", id)
+	}
+	return fmt.Sprintf("%s\n%v", logSince(n.options.LogFile, info.Size()), err)
+}
+
 // Pause stops a node's process where it is (SIGSTOP), as a machine that swaps or a stopped virtual machine does.
 func (c *Cluster) Pause(id int) { _ = c.Node(id).process.cmd.Process.Signal(syscall.SIGSTOP) }
 
