@@ -67,7 +67,7 @@ func (p *Partition) appendFetched(epoch kafka.LeaderEpoch, d *FetchedPartition) 
 	records := upToEpoch(d.Records, epoch)
 	before := p.log.EndOffset()
 	if len(records) > 0 {
-		if err := p.appendRecords(records); err != nil {
+		if err := p.appendRecords(records, d.LogStartOffset); err != nil {
 			return 0, err
 		}
 	}
@@ -101,16 +101,18 @@ func (p *Partition) followedTo(n int, moved bool) {
 	due{waiters: awake}.release()
 }
 
-// appendRecords appends, and where the log is empty lets it begin lower if it must: after DeleteRecords the leader's log
-// begins in the middle of a batch, which it sends as a whole (KAFKA-6975).
-func (p *Partition) appendRecords(records []byte) error {
+// appendRecords appends, and where this log has nothing that the leader's still has it lets the log begin lower if it must: after
+// DeleteRecords the leader's log begins in the middle of a batch, which it sends as a whole (KAFKA-6975). What lies below the
+// leader's beginning may be the rest of another epoch, since of what was deleted nobody can say any more whose it was.
+func (p *Partition) appendRecords(records []byte, leaderStart int64) error {
 	_, err := p.log.AppendAsFollower(records)
 	var unexpected log.ErrUnexpectedOffset
 	if !errors.As(err, &unexpected) {
 		return err
 	}
 	end := p.log.EndOffset()
-	if first, parseErr := batch.ParseHeader(records); parseErr != nil || p.log.StartOffset() != end || first.BaseOffset >= end || first.LastOffset() < end {
+	first, parseErr := batch.ParseHeader(records)
+	if parseErr != nil || first.BaseOffset >= end || first.LastOffset() < end || p.log.StartOffset() != end && leaderStart < end {
 		return err
 	}
 	if err := p.log.TruncateFullyAndStartAt(unexpected.Offset); err != nil {

@@ -299,6 +299,33 @@ func TestAWipedFollowerHasEverythingAgain(t *testing.T) {
 	}
 }
 
+// A leader that was deposed has records of its own where the new one's were deleted, up to the middle of a batch. What the new
+// leader tells of epochs begins there too: the old one keeps nothing of its own below, and has the whole batch then.
+func TestADeposedLeaderBelowTheLeadersBeginning(t *testing.T) {
+	c := newCluster(t, 2, 1)
+	c.elect(2)
+	c.applyAll()
+	c.node(2).produce(1)
+	c.settle()
+	c.node(2).produce(3, 2) // nobody has them
+	c.elect(1)
+	c.node(1).apply()
+	c.node(1).produce(2, 3)
+	p := c.node(1).partition(0)
+	p.Log().SetHighWatermark(6) // the only one in the ISR
+	if _, err := p.DeleteRecords(4); err != nil {
+		t.Fatal(err)
+	}
+	c.node(2).requireLog("[[0-0 e0] [1-3 e0] [4-5 e0]]")
+	c.node(2).apply()
+	c.settle()
+	c.wait(2 * time.Second)
+	c.requireEqual()
+	if l := c.node(2).log(); l.StartOffset() != 4 || l.EndOffset() != 6 {
+		t.Errorf("the follower's log is [%d, %d)", l.StartOffset(), l.EndOffset())
+	}
+}
+
 // A leader that lost its disk, and leads nevertheless, takes its followers' records with it.
 func TestALeaderThatEndsBeforeItsFollower(t *testing.T) {
 	c := newCluster(t, 2, 1)
