@@ -34,9 +34,6 @@ const drainTime = 5 * time.Second
 // stops a process kills it before.
 const leaveTime = 20 * time.Second
 
-// leaderlessTime is how long a stop waits for a controller where none is known: a few elections.
-const leaderlessTime = 3 * time.Second
-
 // Options are what a broker is made of. All fields but the last four are required.
 type Options struct {
 	Config  *config.Server
@@ -337,24 +334,9 @@ func (b *Broker) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	go b.cancelWithoutLeader(ctx, cancel)
 	begin := b.Clock.Now()
 	if err := b.node.Shutdown(ctx); err != nil {
-		b.Logger.Warn("the cluster was left without saying so: no controller answered", "waited", b.Clock.Now().Sub(begin).Round(time.Millisecond).String())
-	}
-}
-
-// cancelWithoutLeader cancels what waits for a controller once there has been none for a while: where all nodes are stopped at
-// the same time, the last ones would wait in vain.
-func (b *Broker) cancelWithoutLeader(ctx context.Context, cancel func()) {
-	for seen := b.Clock.Now(); clock.Sleep(b.Clock, leaderlessTime/20, ctx.Done()); {
-		now := b.Clock.Now()
-		if b.node.QuorumStatus().Leader != 0 {
-			seen = now
-		} else if now.Sub(seen) >= leaderlessTime {
-			cancel()
-			return
-		}
+		b.Logger.Warn("the cluster was left before others lead what this broker led", "waited", b.Clock.Now().Sub(begin).Round(time.Millisecond).String())
 	}
 }
 

@@ -75,6 +75,7 @@ type control struct {
 	active    active
 	sightings sightings
 	rumours   rumours
+	deaf      map[uint64]bool                  // by Raft id: nothing came since a message to that member did not arrive
 	departing map[uint64]metadata.QuorumMember // by Raft id: removed from the image, and not from Raft yet
 	address   ownAddress
 	leaving   leaving
@@ -87,7 +88,7 @@ func newControl(n *Node, now time.Time) *control {
 		publish: func(p publication) { n.published.put(p) },
 		put:     func(e event) { n.events.put(e) },
 		now:     now, tickDue: now,
-		rumours: rumours{members: map[uint64]*rumour{}}, departing: map[uint64]metadata.QuorumMember{},
+		rumours: rumours{members: map[uint64]*rumour{}}, deaf: map[uint64]bool{}, departing: map[uint64]metadata.QuorumMember{},
 		address: ownAddress{self: n.o.member()},
 	}
 	c.address.self.RaftID = n.quorum.RaftID()
@@ -172,12 +173,14 @@ func (c *control) take(e event) {
 		c.leave(e.done)
 	case quorum.Receive:
 		for _, m := range e.Messages {
+			delete(c.deaf, m.GetFrom())
 			if m.GetFrom() == c.before.leader {
 				c.before.at = c.now
 			}
 		}
 		c.step(e)
 	case quorum.Unreachable:
+		c.deaf[e.RaftID] = true
 		c.unreachable(e.RaftID)
 		c.step(e)
 	case quorum.Event:
@@ -377,5 +380,5 @@ func (c *control) failAll(err error) {
 	for _, done := range c.leaving.done {
 		done()
 	}
-	c.leaving.done = nil
+	c.leaving = leaving{}
 }

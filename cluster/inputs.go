@@ -96,8 +96,8 @@ func (n *Node) Join(ctx context.Context, m metadata.QuorumMember) error {
 }
 
 // Shutdown leaves the cluster in peace, before Close: the broker gives away what it leads and waits until the others know
-// (five minutes at most, as in Kafka), and another voter leads Raft. When ctx ends first, the rest is for the others to find
-// out. It does nothing where nobody else would notice.
+// (five minutes at most, as in Kafka, and a few elections where there is no controller), and another voter leads Raft. When ctx
+// ends first, the rest is for the others to find out. It does nothing where nobody else would notice.
 func (n *Node) Shutdown(ctx context.Context) error {
 	done := make(chan struct{}, 1)
 	n.ShutdownAsync(func() { done <- struct{}{} })
