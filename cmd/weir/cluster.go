@@ -50,6 +50,7 @@ type clusterNode struct {
 	DiskUsed    *float64 `json:"diskUsed"` // of its fullest data directory, 0 to 1; null where it does not tell
 
 	directory [16]byte // of its metadata log
+	voteLost  bool     // directory is one that it had; that it has now has no vote yet
 }
 
 func (n *clusterNode) up() bool { return n.State == stateUp }
@@ -170,6 +171,7 @@ func (v *clusterView) addMembers(role string, members []kmsg.DescribeQuorumRespo
 	for _, m := range members {
 		n := v.getOrAdd(m.ReplicaID)
 		if n.Role == roleVoter { // a node that came with a new directory: the old one still has its vote
+			n.voteLost = true
 			continue
 		}
 		n.Role, n.directory = role, m.ReplicaDirectoryID

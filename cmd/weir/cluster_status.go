@@ -119,6 +119,9 @@ func (v *clusterView) status(needed map[string]int, moving int) *clusterStatus {
 		if n.State == stateFenced {
 			s.problem("node %d is fenced: the controller does not hear it", n.Node)
 		}
+		if n.voteLost {
+			s.problem("node %d came with another data directory, and does not vote yet", n.Node)
+		}
 	}
 	s.Partitions.Moving = moving
 	v.topics.EachPartition(func(p kadm.PartitionDetail) {

@@ -102,7 +102,7 @@ func TestClusterStatus(t *testing.T) {
 	}
 
 	nodes = nodesOf("", "", "")
-	nodes[2].State = stateFenced
+	nodes[2].State, nodes[1].voteLost = stateFenced, true
 	v := viewOf(nodes, topics)
 	v.controller = -1
 	v.topics["t"].Partitions[0] = kadm.PartitionDetail{Topic: "t", Leader: 1, Replicas: []int32{1, 2, 3}, ISR: []int32{1}}
@@ -111,7 +111,7 @@ func TestClusterStatus(t *testing.T) {
 	if want := (partitionCount{All: 2, Offline: 1, UnderReplicated: 1, BelowMinISR: 1, Moving: 1}); s.Partitions != want || s.Healthy {
 		t.Errorf("%+v, healthy=%t; want %+v", s.Partitions, s.Healthy, want)
 	}
-	for _, want := range []string{"node 3 is fenced", "no controller is active", "partitions offline: 1", "partitions below min.insync.replicas: 1", "partitions under-replicated: 1"} {
+	for _, want := range []string{"node 3 is fenced", "node 2 came with another data directory", "no controller is active", "partitions offline: 1", "partitions below min.insync.replicas: 1", "partitions under-replicated: 1"} {
 		if !strings.Contains(strings.Join(s.Problems, "\n"), want) {
 			t.Errorf("the problems %q lack %q", s.Problems, want)
 		}
