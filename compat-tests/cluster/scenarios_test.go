@@ -154,15 +154,19 @@ var scenarios = map[string]scenario{
 	// Gossip is a hint: without it nothing happens that would not happen otherwise.
 	"cut_gossip": {soak: true, options: observed, do: func(r *run) {
 		before := r.reign()
+		began := time.Now()
 		r.CutGossip(r.all(), r.all())
 		r.gossip(1)
-		time.Sleep(20 * time.Second)
+		silent := time.Since(began)
+		time.Sleep(20*time.Second - silent)
 		r.flows()
 		if after := r.reign(); !slices.Equal(before, after) {
 			r.Errorf("who leads, and since when:\n%v\nbefore gossip was cut:\n%v", after, before)
 		}
 		r.Heal()
+		began = time.Now()
 		r.gossip(3)
+		figure(r.T, "nobody was heard after %v, and all %v after gossip was healed", silent.Round(100*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
 	}},
 	// Nor does it keep anybody's session alive.
 	"cut_all_but_gossip": {soak: true, options: observed, do: func(r *run) {
