@@ -176,11 +176,9 @@ func (b *Broker) makeReplicas() {
 		MinBytes: r.FetchMinBytes, MaxBytes: r.FetchMaxBytes, ResponseMaxBytes: r.FetchResponseBytes,
 		Throttle: replica.NewThrottle(d.FollowerThrottledRate),
 	})
-	b.others.isr = newISRController(b.Config.NodeID, b.epoch, b.Clock, func(ctx context.Context, cmd controller.Command) (controller.Reply, error) {
-		return b.node.Submit(ctx, cmd)
-	})
+	isr := isrController{self: b.Config.NodeID, epoch: b.epoch, submit: func(cmd controller.Command, done func(controller.Reply, error)) { b.node.SubmitAsync(cmd, done) }}
 	b.replicas = replica.NewManager(replica.Options{Self: b.Config.NodeID, Epoch: b.epoch, Logs: b.store, FsyncPolicy: log.FsyncPolicy(b.Config.FsyncPolicy), Logger: b.Logger,
-		Clock: b.Clock, MaxLag: r.LagTimeMax, Followers: b.others.fetchers, Controller: b.others.isr, Throttle: replica.NewThrottle(d.LeaderThrottledRate),
+		Clock: b.Clock, MaxLag: r.LagTimeMax, Followers: b.others.fetchers, Controller: isr, Throttle: replica.NewThrottle(d.LeaderThrottledRate),
 		Misplaced: func(tp kafka.TopicPartition) { b.others.places.look(tp) },
 		TopicConfig: func(img *metadata.Image, topic string) *replica.TopicConfig {
 			return topicConfig(b.Config, b.Config.NodeID, img, topic)

@@ -1,86 +1,38 @@
 package broker
 
 import (
-	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	"weir/broker/replica"
 	"weir/cluster/controller"
-	"weir/internal/clock"
 	"weir/internal/kafka"
 )
 
-// isrTimeout is how long an answer to proposals is waited for (request.timeout.ms). Leaders ask again after that.
-const isrTimeout = 30 * time.Second
-
-// isrController is replica.ISRController over the active controller, wherever that is. Goroutines: one for each call, ended
-// by Close.
+// isrController is replica.ISRController over the active controller, wherever that is.
 type isrController struct {
 	self   kafka.BrokerID
-	epoch  func() kafka.BrokerEpoch
-	submit func(context.Context, controller.Command) (controller.Reply, error)
-	clock  clock.Clock
-
-	ctx    context.Context // until Close
-	cancel context.CancelFunc
-	mu     struct {
-		sync.Mutex
-		closed bool
-		calls  sync.WaitGroup
-	}
+	epoch  func() kafka.BrokerEpoch // of the registration of self
+	submit func(controller.Command, func(controller.Reply, error))
 }
 
-var _ replica.ISRController = (*isrController)(nil)
+var _ replica.ISRController = isrController{}
 
-// newISRController speaks for the broker self, whose epoch is the one of its registration. submit is cluster.Node.Submit.
-func newISRController(self kafka.BrokerID, epoch func() kafka.BrokerEpoch, c clock.Clock,
-	submit func(context.Context, controller.Command) (controller.Reply, error)) *isrController {
-	i := &isrController{self: self, epoch: epoch, submit: submit, clock: c}
-	i.ctx, i.cancel = context.WithCancel(context.Background())
-	return i
-}
-
-// AlterISR implements replica.ISRController.
-func (i *isrController) AlterISR(proposals []replica.ISRProposal, done func([]replica.ISRResult, error)) {
+// AlterISR implements replica.ISRController. It is for the node to end what waits in vain.
+func (i isrController) AlterISR(proposals []replica.ISRProposal, done func([]replica.ISRResult, error)) {
 	cmd := controller.AlterPartition{Broker: i.self, Epoch: i.epoch()}
 	for j := range proposals {
 		cmd.Partitions = append(cmd.Partitions, isrChange(&proposals[j]))
 	}
-	if !i.start(func() { done(i.ask(cmd)) }) {
-		done(nil, context.Canceled)
-	}
+	i.submit(cmd, func(reply controller.Reply, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(isrResults(cmd, reply))
+	})
 }
 
-// start runs f in a goroutine, unless it is too late for that.
-func (i *isrController) start(f func()) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if !i.mu.closed {
-		i.mu.calls.Go(f)
-	}
-	return !i.mu.closed
-}
-
-// Close ends what waits for the controller, and returns when that was told.
-func (i *isrController) Close() {
-	i.mu.Lock()
-	i.mu.closed = true
-	i.mu.Unlock()
-	i.cancel()
-	i.mu.calls.Wait()
-}
-
-func (i *isrController) ask(cmd controller.AlterPartition) ([]replica.ISRResult, error) {
-	ctx, cancel := context.WithCancel(i.ctx)
-	defer cancel()
-	timer := i.clock.AfterFunc(isrTimeout, cancel)
-	defer timer.Stop()
-	reply, err := i.submit(ctx, cmd)
-	if err != nil {
-		return nil, err
-	}
+func isrResults(cmd controller.AlterPartition, reply controller.Reply) ([]replica.ISRResult, error) {
 	r, ok := reply.(controller.AlterPartitionReply)
 	if !ok || len(r.Partitions) != len(cmd.Partitions) {
 		return nil, fmt.Errorf("the controller answers %d changes of ISRs with %+v", len(cmd.Partitions), reply)

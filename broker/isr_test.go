@@ -1,15 +1,11 @@
 package broker
 
 import (
-	"context"
-	"errors"
 	"reflect"
 	"testing"
-	"time"
 
 	"weir/broker/replica"
 	"weir/cluster/controller"
-	"weir/internal/clock"
 	"weir/internal/kafka"
 )
 
@@ -18,7 +14,7 @@ type alterAnswer struct {
 	err     error
 }
 
-func alter(c *isrController, proposals ...replica.ISRProposal) <-chan alterAnswer {
+func alter(c isrController, proposals ...replica.ISRProposal) <-chan alterAnswer {
 	answers := make(chan alterAnswer, 1)
 	c.AlterISR(proposals, func(results []replica.ISRResult, err error) { answers <- alterAnswer{results, err} })
 	return answers
@@ -41,13 +37,12 @@ func TestProposalsReachTheController(t *testing.T) {
 	}
 	var reply controller.Reply
 	var fails error
-	c := newISRController(8, epochNine, clock.NewManual(time.Unix(0, 0)), func(_ context.Context, cmd controller.Command) (controller.Reply, error) {
+	c := isrController{8, epochNine, func(cmd controller.Command, done func(controller.Reply, error)) {
 		if !reflect.DeepEqual(cmd, controller.Command(want)) {
 			t.Errorf("submitted %+v", cmd)
 		}
-		return reply, fails
-	})
-	defer c.Close()
+		done(reply, fails)
+	}}
 	reply = controller.AlterPartitionReply{Partitions: rows}
 	got := soon(t, alter(c, proposals...))
 	if want := []replica.ISRResult{{Leader: 4, LeaderEpoch: 2, PartitionEpoch: 4, ISR: []kafka.BrokerID{4, 6}}, {Code: kafka.FencedLeaderEpoch, RecoveryState: 1}}; got.err != nil || !reflect.DeepEqual(got.results, want) {
@@ -66,35 +61,5 @@ func TestProposalsReachTheController(t *testing.T) {
 	reply, fails = nil, kafka.Errorf(kafka.StaleBrokerEpoch, "")
 	if got := soon(t, alter(c, proposals...)); kafka.CodeOf(got.err) != kafka.StaleBrokerEpoch {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestProposalsAreNotWaitedForWithoutEnd(t *testing.T) {
-	waits := clock.NewManual(time.Unix(0, 0))
-	asked := make(chan struct{}, 1)
-	c := newISRController(8, epochNine, waits, func(ctx context.Context, _ controller.Command) (controller.Reply, error) {
-		asked <- struct{}{}
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
-	answer := alter(c)
-	soon(t, asked)
-	waits.Advance(isrTimeout)
-	if got := soon(t, answer); !errors.Is(got.err, context.Canceled) {
-		t.Errorf("%+v", got)
-	}
-	answer = alter(c)
-	soon(t, asked)
-	c.Close()
-	select {
-	case got := <-answer:
-		if got.err == nil {
-			t.Errorf("%+v", got)
-		}
-	default:
-		t.Error("not told when Close returns")
-	}
-	if got := soon(t, alter(c)); got.err == nil {
-		t.Error("asked after Close")
 	}
 }

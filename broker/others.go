@@ -21,7 +21,6 @@ type others struct {
 	peers    *peers       // members of the quorum: Raft, and commands
 	links    *brokerLinks // brokers: fetches, and whether their processes are there
 	fetchers *replica.Fetchers
-	isr      *isrController
 	places   *assignments
 
 	updates sync.WaitGroup // the updates of ISRs, and the moves of replicas
@@ -62,9 +61,6 @@ func (o *others) stopCopying() {
 	if o.stop != nil {
 		o.stop()
 		o.updates.Wait()
-	}
-	if o.isr != nil {
-		o.isr.Close()
 	}
 	if o.places != nil {
 		o.places.close()
