@@ -74,6 +74,9 @@ func (c *control) registerAddress() {
 		a.failures++
 		if err != nil && !undecided(err) && c.hopeless(kafka.CodeOf(err), member) {
 			c.fatal = fmt.Errorf("become a member of the quorum as node %d: %w", c.o.Self, err)
+			if kafka.CodeOf(err) == kafka.DuplicateBrokerRegistration {
+				c.fatal = c.o.isTaken(err)
+			}
 		}
 	}})
 }

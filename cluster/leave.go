@@ -41,8 +41,9 @@ func (c *control) handOver() {
 	if len(l.done) == 0 {
 		return
 	}
-	if c.forsaken() {
-		c.goUnheard()
+	gone, forsaken := c.forsaken()
+	if forsaken {
+		c.goUnheard(gone)
 	} else if c.stays() {
 		return
 	}
@@ -72,10 +73,10 @@ func (c *control) stays() bool {
 
 func (c *control) fruitless() time.Duration { return maxFruitless * c.o.ElectionTimeout }
 
-// forsaken reports whether nobody will take over what this node has: there has been no controller for a while, or a majority of
-// the voters, the one that leads among them, refused what this one, a voter, sent them last. A node that does not vote knows
-// that of the others as well, but the only voter may be back in a moment.
-func (c *control) forsaken() bool {
+// forsaken reports whether nobody will take over what this node has: a majority of the voters is gone, or there has been no
+// controller for a while. Voters are gone that refused what this one, a voter, sent them last, if the one that leads is not
+// left. A node that does not vote knows that of the others as well, but the only voter may be back in a moment.
+func (c *control) forsaken() (gone, is bool) {
 	l, leader, self := &c.leaving, c.lead.Leader, c.quorum.RaftID()
 	switch {
 	case c.lead.Ready:
@@ -83,23 +84,28 @@ func (c *control) forsaken() bool {
 	case leader != 0 && leader == c.before.leader && c.before.at.After(l.since):
 		l.since = c.before.at
 	}
-	voters, reached := c.status.Load().Voters, 0
+	voters, left := c.status.Load().Voters, 0
 	for _, v := range voters {
 		if v.RaftID == self || !c.deaf[v.RaftID] {
-			reached++
+			left++
 		}
 	}
 	votes := slices.ContainsFunc(voters, func(r quorum.Replica) bool { return r.RaftID == self })
 	led := leader != 0 && leader != self && !c.deaf[leader]
-	return votes && 2*reached <= len(voters) && !led || c.now.Sub(l.since) >= c.fruitless()
+	gone = votes && !led && 2*left <= len(voters)
+	return gone, gone || c.now.Sub(l.since) >= c.fruitless()
 }
 
-// goUnheard gives the controlled shutdown up.
-func (c *control) goUnheard() {
+// goUnheard gives the controlled shutdown up. That voters are gone is what happens where all nodes are stopped.
+func (c *control) goUnheard(gone bool) {
 	if c.life == nil || c.life.state == ShuttingDown {
 		return
 	}
-	c.logger.Warn("the cluster is left without saying so: no controller answers", "waited", c.now.Sub(c.life.pending))
+	if gone {
+		c.logger.Info("most voters of the cluster are gone, and none is left to be told that this node goes")
+	} else {
+		c.logger.Warn("the cluster is left without saying so: no controller answers", "waited", c.now.Sub(c.life.pending).String())
+	}
 	c.life.state = ShuttingDown
 	c.state.Store(int32(ShuttingDown))
 }

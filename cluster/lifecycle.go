@@ -137,7 +137,7 @@ func (l *lifecycle) mustBeSilent(v view) bool {
 	silent := v.stalled >= l.o.DirFailureTimeout && l.registered && l.state != PendingControlledShutdown
 	switch {
 	case silent && !l.mute:
-		l.logger.Error("a disk does not answer; the controller hears no more of this broker until it does", "broker", l.o.Self, "waited", v.stalled)
+		l.logger.Error("a disk does not answer; the controller hears no more of this broker until it does", "broker", l.o.Self, "waited", v.stalled.String())
 	case !silent && l.mute:
 		l.logger.Info("the disks answer again", "broker", l.o.Self)
 	}
@@ -221,7 +221,7 @@ func (l *lifecycle) overdue(now time.Time) error {
 		}
 	}
 	if l.state == PendingControlledShutdown && now.Sub(l.pending) >= maxShutdown {
-		l.logger.Warn("the controlled shutdown did not end in time; the broker stops without", "limit", maxShutdown)
+		l.logger.Warn("the controlled shutdown did not end in time; the broker stops without", "limit", maxShutdown.String())
 		l.state = ShuttingDown
 	}
 	if at, ok := l.leaseEnd(); ok && !now.Before(at) {
@@ -323,19 +323,24 @@ func (l *lifecycle) notRegistered(now time.Time, err error) error {
 	}
 	if starting && now.Sub(l.began) >= l.o.RegistrationTimeout {
 		if code == kafka.DuplicateBrokerRegistration {
-			// Without the code, which tells of settings that can be corrected: the data directory is that node's from now on.
-			return fmt.Errorf("another process runs as node %d of this cluster, and has for %v; each node needs a node.id and a data directory of its own: %v",
-				l.o.Self, l.o.RegistrationTimeout, err)
+			return l.o.isTaken(err)
 		}
 		return fmt.Errorf("no controller has registered this broker within %v: %w", l.o.RegistrationTimeout, err)
 	}
 	if code == kafka.DuplicateBrokerRegistration && !l.taken {
 		l.taken, l.warned = true, true
 		l.logger.Warn("another process is registered as this broker; if it was this node's own and was killed, this one takes its place when its session is over, else each node needs a node.id of its own",
-			"broker", l.o.Self, "session", l.o.SessionTimeout)
+			"broker", l.o.Self, "session", l.o.SessionTimeout.String())
 	}
 	l.retry(now, err)
 	return nil
+}
+
+// isTaken says that this node's id has another process, as it was found again and again. The code of err is left out: it stands
+// for settings that can be corrected, and the data directory is that node's by now.
+func (o *Options) isTaken(err error) error {
+	return fmt.Errorf("another process runs as node %d of this cluster, and has for %v; each node needs a node.id and a data directory of its own: %v",
+		o.Self, o.RegistrationTimeout, err)
 }
 
 // patience is for how long failures are no news: another controller is elected meanwhile, and at a start the other nodes may be
@@ -355,7 +360,7 @@ func (l *lifecycle) retry(now time.Time, err error) {
 	}
 	if waited := now.Sub(l.failing); waited >= l.patience() && !l.warned {
 		l.warned = true
-		l.logger.Warn("no controller has heard this broker for a while", "waited", waited, "error", err)
+		l.logger.Warn("no controller has heard this broker for a while", "waited", waited.String(), "error", err)
 	}
 	l.due = now.Add(backoff(l.failures))
 	l.failures++
