@@ -135,7 +135,8 @@ func (m *membership) learn() (s membersStep) {
 }
 
 // replace gives the place of a voter that will not come back to a learner: at once where it cannot, else after a long silence.
-// That one learns from then on, and keeps what it has. It happens only where a majority, and three at least, are healthy then.
+// That one learns from then on, and keeps what it has. Who cannot come back goes though nobody is there to take its place. It
+// happens only where a majority, and three at least, are healthy then.
 func (m *membership) replace() (s membersStep) {
 	out := m.find(func(n *standing) bool { return n.votes && n.superseded && n.RaftID != m.self })
 	s.why = "its node has come back with another directory"
@@ -143,14 +144,40 @@ func (m *membership) replace() (s membersStep) {
 		out, s.why = m.find(m.dead), "it was not heard of for long"
 	}
 	spare := firstOf(m.spares(), 1)
-	if out == nil || spare == nil {
+	switch {
+	case out == nil:
+		return membersStep{}
+	case spare != nil:
+		s.change = quorum.ChangeMembers{Promote: spare, Demote: []uint64{out.RaftID}}
+	case out.superseded && m.find(func(n *standing) bool { return m.maySpare(n) }) == nil:
+		s.change = m.without(out)
+	default:
 		return membersStep{}
 	}
-	s.change = quorum.ChangeMembers{Promote: spare, Demote: []uint64{out.RaftID}}
 	if !m.mayGo(s.change, 3) {
 		return membersStep{}
 	}
 	return s
+}
+
+// without is the change that ends the vote of one who will not come back, and another vote where an even number would be left: the
+// fewer bear as many failures.
+func (m *membership) without(gone *standing) quorum.ChangeMembers {
+	out := []uint64{gone.RaftID}
+	voters := 0
+	var last *standing
+	for i := range m.members {
+		if n := &m.members[i]; n.votes && n != gone {
+			voters++
+			if n.RaftID != m.self && (last == nil || m.healthy(last) || !m.healthy(n)) {
+				last = n // one that is not well, if there is one
+			}
+		}
+	}
+	if voters%2 == 0 && last != nil {
+		out = append(out, last.RaftID)
+	}
+	return quorum.ChangeMembers{Demote: out}
 }
 
 // promote gives votes to learners, so many that the number of voters is odd: one more than an odd number makes the majority
@@ -218,19 +245,23 @@ func (m *membership) after(c quorum.ChangeMembers) (healthy, majority int) {
 func (m *membership) spares() (ids []uint64) {
 	for i := range m.members {
 		n := &m.members[i]
-		if n.learns && n.Controller && !n.removed && !n.superseded && !n.absent && m.healthy(n) &&
-			!n.steady.IsZero() && m.now.Sub(n.steady) >= m.stabilization {
+		if m.maySpare(n) && !n.absent && !n.steady.IsZero() && m.now.Sub(n.steady) >= m.stabilization {
 			ids = append(ids, n.RaftID)
 		}
 	}
 	return ids
 }
 
+// maySpare reports whether a learner that answers may get a vote once it has kept up.
+func (m *membership) maySpare(n *standing) bool {
+	return n.learns && n.Controller && !n.removed && !n.superseded && m.healthy(n)
+}
+
 // lagging are the learners that answer and could vote, and do not keep up.
 func (m *membership) lagging() (ids []uint64) {
 	for i := range m.members {
 		n := &m.members[i]
-		if n.learns && n.Controller && !n.removed && !n.superseded && m.healthy(n) && n.steady.IsZero() {
+		if m.maySpare(n) && n.steady.IsZero() {
 			ids = append(ids, n.RaftID)
 		}
 	}

@@ -76,6 +76,8 @@ type history struct {
 	// held says that as many replicas as min.insync.replicas were in its ISR at some time: only then anything can have become
 	// visible, and only then the replication promises to bear that some of them are lost.
 	held bool
+	// copies is how many replicas have all that is visible, at least.
+	copies int
 	// deletedEnd is the highest offset that a log ever began at: what lies below it may be gone, and come back.
 	deletedEnd int64
 

@@ -74,14 +74,15 @@ const (
 	faultTrim       // records are deleted
 	faultLie        // gossip says what is not so
 	faultReplace    // a machine is thrown away, and another one comes as its node
+	faultReassign   // partitions get other replicas
 )
 
 // lateFaults are drawn apart from the others, so that a seed without them is the run that it was before there were any.
-const lateFaults = faultLie | faultReplace
+const lateFaults = faultLie | faultReplace | faultReassign
 
 var faultNames = []string{
 	"kill", "power", "power-all", "wipe", "pause", "restart", "isolate", "split", "ring", "bridge", "one-way", "controller", "slow", "disk",
-	"topics", "elect", "trim", "lie", "replace",
+	"topics", "elect", "trim", "lie", "replace", "reassign",
 }
 
 func (s faultSet) String() string {
@@ -144,6 +145,7 @@ func (c *config) drawLate(rng *rand.Rand) {
 		c.members = drawMembers(rng, c)
 		c.faults |= pick(rng, 0, faultReplace)
 	}
+	c.faults |= pick(rng, 0, faultReassign)
 }
 
 // harder makes of a config one in which faults meet: three brokers, one replica on each, and little time between faults.

@@ -75,7 +75,9 @@ func (s *simulation) begin(img *metadata.Image, t *metadata.Topic, p int32) {
 			unclean++
 		}
 	}
-	s.check.partitions[id].mayStand = unclean > s.needed(img, t, p)-1
+	h := s.check.partitions[id]
+	h.copies = s.needed(img, t, p)
+	h.mayStand = unclean > h.copies-1
 	s.hold(img, id, t)
 }
 
@@ -84,16 +86,21 @@ func (s *simulation) needed(img *metadata.Image, t *metadata.Topic, p int32) int
 	return min(s.minISR(img, t.Name), len(t.Partition(p).Replicas))
 }
 
-// hold notes that the ISR of a partition has so many.
+// hold notes that the ISR of a partition has so many. Where it is to get more replicas it may need more of them than have what
+// was visible before: these are all that there is of it, until the ISR is as large.
 func (s *simulation) hold(img *metadata.Image, id partitionID, t *metadata.Topic) {
-	if h := s.check.partitions[id]; len(t.Partition(id.Partition).ISR) >= s.needed(img, t, id.Partition) {
-		h.held = true
+	h, needed := s.check.partitions[id], s.needed(img, t, id.Partition)
+	if len(t.Partition(id.Partition).ISR) >= needed {
+		h.held, h.copies = true, needed
+	} else {
+		h.copies = min(h.copies, needed)
 	}
 }
 
 func (s *simulation) change(id partitionID, tp kafka.TopicPartition, old, now *metadata.PartitionRegistration) {
-	s.w.tracef("  %v leader=%d epoch=%d.%d isr=%v elr=%v last=%v recovery=%d replicas=%v", tp, now.Leader, now.LeaderEpoch, now.PartitionEpoch,
-		now.ISR, now.ELR, now.LastKnownELR, now.RecoveryState, now.Replicas)
+	s.w.tracef("  %v leader=%d epoch=%d.%d isr=%v elr=%v last=%v recovery=%d replicas=%v+%v-%v", tp, now.Leader, now.LeaderEpoch, now.PartitionEpoch,
+		now.ISR, now.ELR, now.LastKnownELR, now.RecoveryState, now.Replicas, now.Adding, now.Removing)
+	s.countReassignment(old, now)
 	moved := now.Leader != old.Leader
 	switch {
 	case now.PartitionEpoch <= old.PartitionEpoch:

@@ -165,10 +165,14 @@ func (s *simulation) replace(slot int, rng *rand.Rand) bool {
 	if n.removing || n.joined != n.disks && !n.founds() || len(s.machines) >= 40 || !s.bears(n) || !s.quorumBears(n) {
 		return false
 	}
+	alive := chance(rng, 0.5)
+	if alive && s.beingMoved(n) {
+		return false // it might have the only replica of a partition when the removal is decided
+	}
 	n.markLossy(true)
 	n.wiped, n.removing = true, true
 	remove := controller.RemoveMember{ClusterID: clusterID, Node: n.id, Directory: n.directory(0)}
-	if chance(rng, 0.5) {
+	if !alive {
 		n.loseLog()
 		n.end(chance(rng, 0.5))
 		n.lost = true
@@ -209,20 +213,23 @@ func (s *simulation) substitute(slot int, rng *rand.Rand) {
 }
 
 // operate has a command decided that an operator gives, until it is known what became of it. done is told why it was refused.
-func (a *admin) operate(cmd controller.Command, done func(error)) {
+// Where an earlier try has no answer, that may come true yet: then the operator insists.
+func (a *admin) operate(cmd controller.Command, done func(error)) { a.insist(cmd, true, done) }
+
+func (a *admin) insist(cmd controller.Command, first bool, done func(error)) {
 	n := a.s.nodes[a.rng.IntN(len(a.s.nodes))]
 	callOnce(a.s.net, a.host.id, n.host.id, 3*time.Second, func(reply func(submission)) {
 		n.proc.submit(cmd, func(r controller.Reply, err error) { reply(submission{r, err}) })
 	}, func(got submission, err error) {
 		if err == nil {
 			err = got.err
-			if code := kafka.CodeOf(err); err == nil || code == kafka.InvalidRequest || code == kafka.VoterNotFound {
+			if code := kafka.CodeOf(err); err == nil || first && code == kafka.InvalidRequest || code == kafka.VoterNotFound {
 				done(err)
 				return
 			}
 		}
 		a.s.w.tracef("admin: %T: %v", cmd, err)
-		a.host.after(between(a.rng, 50*time.Millisecond, 300*time.Millisecond), func() { a.operate(cmd, done) })
+		a.host.after(between(a.rng, 50*time.Millisecond, 300*time.Millisecond), func() { a.insist(cmd, false, done) })
 	})
 }
 

@@ -107,6 +107,8 @@ func (s *simulation) act(a action) {
 		s.lie(n, rng, a.length)
 	case faultReplace:
 		did = s.replace(a.node, rng)
+	case faultReassign:
+		did = s.reassign(rng)
 	}
 	if did {
 		s.faults++

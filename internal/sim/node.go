@@ -247,7 +247,7 @@ func (s *simulation) bears(n *node) bool {
 				lost++
 			}
 		}
-		if lost > s.needed(s.newest, t, id.Partition)-1 && !s.mayLose(t.Name) {
+		if lost > s.check.partitions[id].copies-1 && !s.mayLose(t.Name) {
 			return false
 		}
 	}

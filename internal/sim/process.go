@@ -254,6 +254,7 @@ func (p *process) stepTasks(now time.Time) time.Time {
 
 // publish is what happens to an image that became true: what package broker does, in its order.
 func (p *process) publish(delta *metadata.Delta, img *metadata.Image) {
+	p.observe() // what has moved just now may be taken away: with a single voter nothing is between an answer and its consequences
 	p.replicas.Apply(delta, img)
 	if !p.published {
 		p.replicas.SetStraysAside()

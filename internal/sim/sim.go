@@ -63,22 +63,23 @@ type simulation struct {
 	check *checker
 	rare  *Rare
 
-	disk       *rand.Rand // how long disks take
-	nodes      []*node
-	active     *node // the last one that was seen as the active controller
-	admin      *admin
-	changing   map[string]bool // topics that the admin is at work on
-	committers []*committer
-	clients    int
-	producers  []*producer
-	consumers  []*consumer
-	newest     *metadata.Image // of all that were published
-	plan       []action
-	faults     int
-	members    // of the quorum
-	proposals  map[int64]proposal
-	lost       func(from *node, cmd controller.Command) bool // of commands to the controller; nil: none is. For scenarios
-	healed     bool
+	disk        *rand.Rand // how long disks take
+	nodes       []*node
+	active      *node // the last one that was seen as the active controller
+	admin       *admin
+	changing    map[string]bool // topics that the admin is at work on
+	committers  []*committer
+	clients     int
+	producers   []*producer
+	consumers   []*consumer
+	newest      *metadata.Image // of all that were published
+	plan        []action
+	faults      int
+	reassigning int // commands that may still come true
+	members         // of the quorum
+	proposals   map[int64]proposal
+	lost        func(from *node, cmd controller.Command) bool // of commands to the controller; nil: none is. For scenarios
+	healed      bool
 }
 
 const (
