@@ -51,6 +51,31 @@ func (w *world) follower() *machine {
 	return nil
 }
 
+// Those who found a cluster know that the others are there, and wait for no election timeout; also where one comes later. Where
+// all start again, nobody is first.
+func TestAFoundingWaitsForNoElectionTimeout(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newWorld(t, seed, 3)
+		w.hosts[1].start()
+		w.pass(150 * time.Millisecond) // what it sends is refused
+		w.hosts[2].start()
+		if took := w.run(5*time.Second, "led", func() bool { return w.active() != nil }); took > 350*time.Millisecond || w.active().id != 1 {
+			t.Errorf("seed %d: node %d leads after %v", seed, w.active().id, took)
+		}
+		w.hosts[3].start()
+		w.run(5*time.Second, "all running", w.running(1, 2, 3))
+		for _, m := range w.all() {
+			m.vanish()
+		}
+		for _, m := range w.all() {
+			m.start()
+		}
+		if took := w.run(5*time.Second, "led", func() bool { return w.active() != nil }); took < 900*time.Millisecond {
+			t.Errorf("seed %d: after a restart somebody leads after %v", seed, took)
+		}
+	}
+}
+
 // Three nodes found a cluster: one leads, all brokers run, and a topic that is created through any of them is there.
 func TestThreeNodes(t *testing.T) {
 	w := newWorld(t, 1, 3)

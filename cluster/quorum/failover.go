@@ -9,7 +9,8 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// candidacy is a node's standing for election because the leader's process is gone, ahead of the election timeout.
+// candidacy is a node's standing for election ahead of the election timeout: because the leader's process is gone, or because
+// there has been none, and one of the founders does what all would do a second later.
 type candidacy struct {
 	at    time.Time // when to stand; zero: not
 	until time.Time // afterwards the election timeout serves

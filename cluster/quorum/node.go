@@ -54,7 +54,7 @@ type Node struct {
 
 // Open opens the metadata log in o.Dir, founds it, or begins to wait for it. What is not this node's is refused by a
 // *RefusedError. It elects nobody and applies nothing beyond the newest snapshot: Step does.
-func Open(o Options, _ time.Time) (*Node, error) {
+func Open(o Options, now time.Time) (*Node, error) {
 	o.fill()
 	s, image, err := openStorage(&o)
 	if err != nil {
@@ -75,6 +75,9 @@ func Open(o Options, _ time.Time) (*Node, error) {
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.log.Close())
+	}
+	if s.founded && o.isFirst() {
+		n.candidacy = candidacy{at: now.Add(2 * n.TickInterval()), until: now.Add(o.ElectionTimeout)} // the others follow within a moment
 	}
 	return n, nil
 }

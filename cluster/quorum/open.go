@@ -255,8 +255,20 @@ func (s *storage) found(o *Options) error {
 	if err := s.log.Sync(); err != nil {
 		return err
 	}
-	s.state = raftState{RaftID: self.RaftID, Committed: 1}
+	s.state, s.founded = raftState{RaftID: self.RaftID, Committed: 1}, true
 	return writeRaftState(s.fs, s.dir, s.state)
+}
+
+// isFirst reports whether this node is the one of several founders that has the lowest node id.
+func (o *Options) isFirst() bool {
+	others := false
+	for _, m := range o.Founders {
+		if m.Node < o.Self.Node {
+			return false
+		}
+		others = others || m.Node != o.Self.Node
+	}
+	return others
 }
 
 // founding makes offset 0, the same bytes on every founder: in order of Raft ids, and with no time of its own.

@@ -39,6 +39,7 @@ type storage struct {
 	builder *batch.Builder
 	tail    []*raftpb.Entry // the log's last entries, without a gap
 	tailLen int             // bytes of their data
+	founded bool            // by this process
 }
 
 var _ raft.Storage = (*storage)(nil)
