@@ -5,7 +5,8 @@
 // nothing else. A Partition decides whether an append or a read is allowed (role, epoch, minimum of in-sync replicas),
 // moves the bytes through log.Log, and lets the pure tracker move the high watermark and say who is in sync. What others
 // lead, Fetchers fetch; what the leaders here want of the controller, ISRUpdates asks for; what is to be in another data directory
-// of this broker, Moves takes there. A log that moves stays the same log.Log, so that a Partition does not notice.
+// of this broker, Moves takes there. A log that moves stays the same log.Log, so that a Partition does not notice. While partitions
+// are fenced (Manager.SetFenced) those that are led refuse all requests, and keep their roles.
 //
 // Locks: Manager → Partition → log.Log, never the other way. None is held across a channel, an fsync or a callback, but placing,
 // Manager's own; whoever waits is woken after unlock. What a fetcher does to a follower's log, a truncation's syncs included, it does under
