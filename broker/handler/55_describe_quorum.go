@@ -17,6 +17,9 @@ import (
 // Followers are sent what there is, and do not fetch: the time of the last fetch is that of the last answer to the leader, ten a
 // second while all is well. A voter is said to be reached where this client would reach that broker.
 
+// quorumTimeoutMs is how long an answer waits for a leader. It is asked for where things are wrong, and clients wait for 10 s or so.
+const quorumTimeoutMs = 5_000
+
 func (h *Handlers) describeQuorum(r *Request, req *kmsg.DescribeQuorumRequest) Reply {
 	resp := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
 	resp.ErrorMessage = new("")
@@ -26,7 +29,7 @@ func (h *Handlers) describeQuorum(r *Request, req *kmsg.DescribeQuorumRequest) R
 		}
 		return Now(resp)
 	}
-	reply, err := h.submit(r, ownTimeoutMs, controller.DescribeQuorum{})
+	reply, err := h.submit(r, quorumTimeoutMs, controller.DescribeQuorum{})
 	if err != nil {
 		resp.ErrorCode, resp.ErrorMessage = h.code(r, err), messageOf(err)
 		return Now(resp)

@@ -57,7 +57,7 @@ func TestDescribeQuorum(t *testing.T) {
 	patient := f.client()
 	replies := patient.later(2, quorumRequest(kafka.ClusterMetadataTopic, 0))
 	<-patient.waits
-	f.clock.Advance(ownTimeoutMs * time.Millisecond)
+	f.clock.Advance(quorumTimeoutMs * time.Millisecond)
 	resp := answer(t, 2, quorumRequest(kafka.ClusterMetadataTopic, 0), <-replies).(*kmsg.DescribeQuorumResponse)
 	if kafka.Code(resp.ErrorCode) != kafka.RequestTimedOut || len(resp.Topics) != 0 {
 		t.Errorf("while nobody leads: %+v", resp)
