@@ -1,5 +1,5 @@
-// Package mutant leaves out, one at a time, the rules of replication without which records are lost, so that tests can show
-// that they would notice. A rule is written as
+// Package mutant leaves out, one at a time, the rules of replication without which records are lost, and those without which
+// brokers are fenced or a quorum stands still for no reason, so that tests can show that they would notice. A rule is written as
 //
 //	if end < hw && !mutant.Is("truncateToHW") { … }
 //

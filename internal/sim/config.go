@@ -75,14 +75,15 @@ const (
 	faultLie        // gossip says what is not so
 	faultReplace    // a machine is thrown away, and another one comes as its node
 	faultReassign   // partitions get other replicas
+	faultHang       // a disk does not answer what is to be durable
 )
 
 // lateFaults are drawn apart from the others, so that a seed without them is the run that it was before there were any.
-const lateFaults = faultLie | faultReplace | faultReassign
+const lateFaults = faultLie | faultReplace | faultReassign | faultHang
 
 var faultNames = []string{
 	"kill", "power", "power-all", "wipe", "pause", "restart", "isolate", "split", "ring", "bridge", "one-way", "controller", "slow", "disk",
-	"topics", "elect", "trim", "lie", "replace", "reassign",
+	"topics", "elect", "trim", "lie", "replace", "reassign", "hang",
 }
 
 func (s faultSet) String() string {
@@ -146,6 +147,7 @@ func (c *config) drawLate(rng *rand.Rand) {
 		c.faults |= pick(rng, 0, faultReplace)
 	}
 	c.faults |= pick(rng, 0, faultReassign)
+	c.faults |= pick(rng, 0, faultHang)
 }
 
 // harder makes of a config one in which faults meet: three brokers, one replica on each, and little time between faults.

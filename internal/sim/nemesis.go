@@ -109,6 +109,8 @@ func (s *simulation) act(a action) {
 		did = s.replace(a.node, rng)
 	case faultReassign:
 		did = s.reassign(rng)
+	case faultHang:
+		n.hungUntil = max(n.hungUntil, s.w.now+a.length)
 	}
 	if did {
 		s.faults++

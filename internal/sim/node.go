@@ -34,8 +34,9 @@ type node struct {
 	ends       map[partitionID]int64 // of the logs before the power went
 	skew       time.Duration
 	dirs       []string
-	broken     []vfs.Fault // of the disk, until it is healed
-	proc       *process    // nil while none runs
+	broken     []vfs.Fault   // of the disk, until it is healed
+	hungUntil  time.Duration // what is to be durable is not, till then
+	proc       *process      // nil while none runs
 	died       time.Duration
 	stopped    bool // the last process ended in good order
 
@@ -311,6 +312,7 @@ func (n *node) restartDamaged() {
 // heal ends all that is wrong with the node.
 func (n *node) heal() {
 	n.mendDisk()
+	n.hungUntil = 0
 	n.host.resume()
 	n.restartDamaged()
 	n.start()

@@ -41,6 +41,8 @@ type process struct {
 	published  bool
 	parts      []*observed
 	committing bool
+	committed  time.Duration // when that began
+	silent     bool          // that took so long that it sends no heartbeats
 	wakeAt     time.Duration // of the earliest wake that is planned; 0 for none
 	tasksAt    time.Time
 	dirFailed  bool
@@ -118,11 +120,36 @@ func (p *process) planCommit() {
 	if p.committing {
 		return
 	}
-	p.committing = true
-	p.host.after(between(p.s.disk, 50*time.Microsecond, p.s.c.fsyncTime), func() {
+	p.committing, p.committed, p.silent = true, p.s.w.now, false
+	p.commitAfter(between(p.s.disk, 50*time.Microsecond, p.s.c.fsyncTime))
+}
+
+// commitAfter does what is to be committed, when the disk answers again.
+func (p *process) commitAfter(d time.Duration) {
+	p.host.after(d, func() {
+		if hangs := p.n.hungUntil - p.s.w.now; hangs > 0 {
+			p.commitAfter(min(hangs, 100*time.Millisecond)) // healing ends it sooner
+			return
+		}
 		p.committing = false
 		p.store.StepCommits()
 	})
+}
+
+// dirFailureTimeout is after how long a disk that does not answer has the broker fall silent.
+const dirFailureTimeout = 3 * time.Second
+
+// stalled is how long the disk has kept the process waiting.
+func (p *process) stalled() time.Duration {
+	if !p.committing {
+		return 0
+	}
+	since := p.s.w.now - p.committed
+	if since > dirFailureTimeout && !p.silent {
+		p.silent = true
+		p.s.rare.count(rareHung)
+	}
+	return since
 }
 
 // registration is what this process says of itself, and of the one before. What it is itself is noted before anybody is

@@ -52,6 +52,7 @@ const (
 	rareRemovedAlive
 	rareRemovalRefused
 	rareRemovedStopped
+	rareHung
 	rareReassigned
 	rareReassignedLeader
 	rareReassignmentCancelled
@@ -101,6 +102,7 @@ var rareNames = [rarities]string{
 	rareRemovedAlive:          "an operator removed a node that lived",
 	rareRemovalRefused:        "the quorum could not do without a node that was to be removed",
 	rareRemovedStopped:        "a removed node was refused, and stopped",
+	rareHung:                  "a disk kept a broker waiting for so long that it fell silent",
 	rareReassigned:            "a reassignment was completed under faults",
 	rareReassignedLeader:      "the completion of a reassignment moved the leader",
 	rareReassignmentCancelled: "a reassignment was cancelled",

@@ -34,7 +34,7 @@ func (p *process) openNode(logger *slog.Logger) error {
 
 		MaxVoters: s.c.members.maxVoters, StabilizationTime: s.c.members.stabilization, DeadVoterAfter: s.c.members.deadVoterAfter,
 		HeartbeatInterval: s.c.heartbeat, SessionTimeout: s.c.session, ElectionTimeout: s.c.election, RegistrationTimeout: time.Hour,
-		DirFailureTimeout: 5 * time.Second, BalanceInterval: s.c.balance,
+		DirFailureTimeout: dirFailureTimeout, Stalled: p.stalled, BalanceInterval: s.c.balance,
 		Failed: func(err error) { p.failure = err },
 	}
 	if n.founds() {
