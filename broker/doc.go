@@ -21,9 +21,9 @@
 // Stats may be asked for at any time from Open on; that is what metrics are made of.
 //
 // Goroutines: one Serve for each listener, one reader for each connection and what Server says of them, the tasks of
-// log.Store, the loops of cluster.Node, the actors of coordinator.Runtime, those of replica.Fetchers, one for the updates of
-// ISRs and one for the moves of replicas between directories, one for a lost lease (selfFence) where the settings say so, those of the connections to other nodes (package peer), and one of
-// the gossiper. Close ends and awaits all of them.
+// log.Store, the loops of cluster.Node, the actors of coordinator.Runtime, those of replica.Fetchers, one for the updates of ISRs
+// and one for the moves of replicas between directories, one for a lost lease (selfFence) where the settings say so, those of the
+// connections to other nodes (package peer), and one of the gossiper. Close ends and awaits all of them.
 //
 // Locks: those of Server and its parts (see Server) and of the late listener, none of which is held while another is taken; and
 // that of selfFence, before those of coordinator.Runtime.

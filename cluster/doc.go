@@ -14,10 +14,11 @@
 // routed; a command that was in flight may have come true nevertheless.
 //
 // The broker of a node registers, and keeps its session by heartbeats, as in KIP-631 (lifecycle.go); that goes the way of
-// every command. A broker whose disks neither answer nor fail is silent (Stalled). Leases are what the active controller heard since it became that: whose session is over is fenced. A process
-// that is gone need not be waited for: other nodes saw its host refuse them (Observe), tell so in a heartbeat at once, and
-// two witnesses are enough. If that process was the active controller itself, they elect another one at once too, and what
-// they saw is told to that one. A node that is alone in its cluster sends itself no heartbeats and has no ticks.
+// every command. A broker whose disks neither answer nor fail is silent (Stalled), and one that no controller hears may be told that
+// its session may be over (LeaseLost). Leases are what the active controller heard since it became that: whose session is over is
+// fenced. A process that is gone need not be waited for: other nodes saw its host refuse them (Observe), tell so in a heartbeat at
+// once, and two witnesses are enough. If that process was the active controller itself, they elect another one at once too, and
+// what they saw is told to that one. A node that is alone in its cluster sends itself no heartbeats and has no ticks.
 //
 // Who is registered as a member becomes a learner of Raft: that is how a node joins. Who votes is a matter of the active
 // controller (autopilot.go), by a pure decision (membership.go): learners that may and keep up get votes, so that the number of

@@ -1,8 +1,9 @@
 // Command weir is a message broker that speaks Apache Kafka's wire protocol, and a client for any broker that does.
 //
 // main.go picks the verb and is the only place that exits; every verb has a file of its own. serve.go and its wiring
-// are the server; all other verbs are clients that speak Kafka's protocol and nothing else, so they work against any
-// Kafka-compatible broker. Of the broker they use the table of settings (broker/config), to explain and to check names.
+// are the server, and quorum_recover.go works on the data directory of a node that is stopped; all other verbs are clients that speak
+// Kafka's protocol and nothing else, so they work against any Kafka-compatible broker. Of the broker they use the table of settings
+// (broker/config), to explain and to check names.
 // Only they import a client library, which calls a group member's functions from goroutines of its own (consume_group.go);
 // produce.go has two, one that reads and one that watches.
 //
