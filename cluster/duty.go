@@ -103,9 +103,9 @@ func (c *control) fence() {
 			}
 			return
 		}
-		for _, id := range a.Reply.(controller.FenceBrokersReply).Fenced {
-			c.logger.Warn("a broker's session is over, and it is fenced", "broker", id)
-			c.active.leases.Fenced(id)
+		for _, gone := range a.Reply.(controller.FenceBrokersReply).Fenced {
+			c.logger.Warn("a broker's session is over, and it is fenced", "broker", gone.Broker)
+			c.active.leases.Fenced(gone)
 			d.changed = true
 		}
 	}})

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"strconv"
+
 	"weir/cluster/metadata"
 	"weir/internal/kafka"
 )
@@ -83,7 +85,16 @@ type BrokerHeartbeatReply struct {
 type FenceBrokers struct{}
 
 // FenceBrokersReply names whom it fenced.
-type FenceBrokersReply struct{ Fenced []kafka.BrokerID }
+type FenceBrokersReply struct{ Fenced []FencedBroker }
+
+// FencedBroker is a process whose session ended.
+type FencedBroker struct {
+	Broker      kafka.BrokerID
+	Incarnation kafka.UUID
+}
+
+// String is the broker's id.
+func (f FencedBroker) String() string { return strconv.Itoa(int(f.Broker)) }
 
 // AlterPartition is what a leader wants of the ISRs of partitions that it leads (KIP-497, KIP-903). Errors of the whole:
 // BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.

@@ -114,7 +114,7 @@ func (d *decision) fenceBrokers() Reply {
 			d.settle()
 		}
 		d.fence(b)
-		reply.Fenced = append(reply.Fenced, b.ID)
+		reply.Fenced = append(reply.Fenced, FencedBroker{b.ID, b.Incarnation})
 	}
 	return reply
 }

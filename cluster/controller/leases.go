@@ -157,8 +157,13 @@ func (l *Leases) deadline(b *metadata.BrokerRegistration) time.Time {
 }
 
 // Fenced ends the session of a broker that was fenced, as Kafka's BrokerHeartbeatManager does: another incarnation may take
-// its place, unless this one is heard of again. Evidence alone would not do, since the new process itself refutes it.
-func (l *Leases) Fenced(id kafka.BrokerID) { delete(l.LastContact, id) }
+// its place, unless this one is heard of again. Evidence alone would not do, since the new process itself refutes it. Where that
+// has registered in the meantime, its session is its own.
+func (l *Leases) Fenced(gone FencedBroker) {
+	if who := l.incarnations[gone.Broker]; who.IsZero() || who == gone.Incarnation {
+		delete(l.LastContact, gone.Broker)
+	}
+}
 
 // live reports whether this very incarnation was heard of, and its session is not over.
 func (l *Leases) live(b *metadata.BrokerRegistration, now time.Time) bool {

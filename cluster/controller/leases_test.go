@@ -38,7 +38,12 @@ func TestWhoeverIsFencedMayBeReplaced(t *testing.T) {
 	if _, _, err := Decide(&w.settings, w.img, w.leases, w.now, second); kafka.CodeOf(err) != kafka.DuplicateBrokerRegistration {
 		t.Fatal(err)
 	}
-	w.leases.Fenced(1)
+	registered, _ := w.img.Brokers.ByID(1)
+	w.leases.Fenced(FencedBroker{1, kafka.UUID{9: 9}}) // another process of that broker
+	if _, heard := w.leases.LastContact[1]; !heard {
+		t.Error("a process lost its session by the end of another one's")
+	}
+	w.leases.Fenced(FencedBroker{1, registered.Incarnation})
 	if _, _, err := Decide(&w.settings, w.img, w.leases, w.now, second); err != nil {
 		t.Fatal(err)
 	}
