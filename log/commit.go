@@ -78,9 +78,13 @@ func (c *committer) sync(logs []*Log, report func(*Log, error)) (bytes int64) {
 			report(l, err)
 			continue
 		}
+		bytes += p.bytes
+		if d := p.at.data; d != nil && d.committer != c { // it has moved since it asked: another disk, which this group's sync does not reach
+			report(l, l.endSync(&p, p.run()))
+			continue
+		}
 		group = append(group, p)
 		files += p.files()
-		bytes += p.bytes
 	}
 	switch {
 	case len(group) == 0:

@@ -18,7 +18,8 @@ import (
 // pendingSync is what one sync makes durable.
 type pendingSync struct {
 	log         *Log
-	upTo        int64 // the log's end when it began
+	at          *place // where the log was when it began, and with it all that is to be synced
+	upTo        int64  // the log's end then
 	truncations int64
 	bytes       int64      // roughly what there is to write
 	segments    []*segment // the ones written to, in order
@@ -40,7 +41,7 @@ func (l *Log) beginSync() (p pendingSync, ok bool, err error) {
 		return p, false, nil
 	}
 	p = pendingSync{
-		log: l, upTo: end, truncations: l.truncations.Load(), bytes: l.unsyncedBytes.Load(),
+		log: l, at: l.at.Load(), upTo: end, truncations: l.truncations.Load(), bytes: l.unsyncedBytes.Load(),
 		sealed: len(l.mu.unsynced), namesCount: l.mu.namesCount,
 	}
 	p.segments = append(append(make([]*segment, 0, p.sealed+1), l.mu.unsynced...), l.segments.Load().active())
@@ -61,7 +62,7 @@ func (p *pendingSync) run() error {
 			return err
 		}
 	}
-	return p.log.syncNames(p.names)
+	return p.syncNames()
 }
 
 // syncSegment makes a segment durable. One that has been deleted meanwhile needs no sync.
@@ -89,22 +90,23 @@ func (p *pendingSync) files() int {
 }
 
 // syncNames makes small files durable, and the directory's names.
-func (l *Log) syncNames(names []string) error {
-	for _, name := range names {
+func (p *pendingSync) syncNames() error {
+	fsys, dir := p.log.fs, p.at.dir
+	for _, name := range p.names {
 		if name == ownName {
-			if err := l.fs.SyncDir(filepath.Dir(l.Dir())); err != nil {
+			if err := fsys.SyncDir(filepath.Dir(dir)); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := syncFile(l.fs, l.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := syncFile(fsys, filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if len(names) == 0 {
+	if len(p.names) == 0 {
 		return nil
 	}
-	return l.fs.SyncDir(l.Dir())
+	return fsys.SyncDir(dir)
 }
 
 // ownName among the names to sync stands for the log's directory in its parent.
@@ -117,12 +119,20 @@ func (l *Log) noteNameLocked(name string) {
 	l.mu.names[name] = l.mu.namesCount
 }
 
-// endSync takes note of how a sync ended. A failure takes the log offline.
+// endSync takes note of how a sync ended. A failure takes the log offline, but where the log has moved meanwhile: what failed
+// then is the disk that it has left, and what the sync was about is safe in the new place.
 func (l *Log) endSync(p *pendingSync, err error) error {
 	l.mu.Lock()
-	if err != nil {
+	switch {
+	case err != nil && l.at.Load() != p.at:
+		l.mu.Unlock()
+		if d := p.at.data; !errors.Is(err, fs.ErrNotExist) { // else it was renamed while it was synced
+			d.store.failDir(d, fmt.Errorf("sync: %w", err))
+		}
+		return nil
+	case err != nil:
 		err = l.fail(fmt.Errorf("sync: %w", err))
-	} else {
+	default:
 		l.mu.unsynced = slices.DeleteFunc(l.mu.unsynced, func(s *segment) bool {
 			return slices.Contains(p.segments[:p.sealed], s)
 		})

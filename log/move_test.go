@@ -528,3 +528,53 @@ func TestWhatCannotMove(t *testing.T) {
 		t.Error("the copy of a deleted log is still there")
 	}
 }
+
+// Who asked for a commit before a log moved is answered when the log is durable where it is now.
+func TestACommitThatALogIsMovedUnder(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	s, l := moveStore(t, faulty)
+	from := l.home()
+	must(t, s.BeginMove(partition(0), moveTo))
+	copyAll(t, s)
+	appendTest(t, l, batchSpec{})
+	answered := false
+	s.Commit(l, func(err error) {
+		must(t, err)
+		answered = true
+	})
+	promote(t, s)
+	if answered || l.DurableEndOffset() >= l.EndOffset() {
+		t.Fatal("the test is wrong: all is durable already")
+	}
+	wholeDisk, files := faulty.Calls(vfs.OpSyncFS, ""), faulty.Calls(vfs.OpSync, l.Dir())
+	from.committer.round()
+	if !answered || l.DurableEndOffset() != l.EndOffset() {
+		t.Errorf("answered %v, durable up to %d of %d", answered, l.DurableEndOffset(), l.EndOffset())
+	}
+	if faulty.Calls(vfs.OpSyncFS, "") != wholeDisk || faulty.Calls(vfs.OpSync, l.Dir()) == files {
+		t.Error("what was synced is the disk that the log has left")
+	}
+}
+
+// The disk that a log has left fails without it.
+func TestASyncThatFailsWhereALogWas(t *testing.T) {
+	s, l := moveStore(t, vfs.NewMem())
+	from := l.home()
+	must(t, s.BeginMove(partition(0), moveTo))
+	copyAll(t, s)
+	appendTest(t, l, batchSpec{})
+	renamed, _, err := l.beginSync()
+	must(t, err)
+	failed := renamed
+	promote(t, s)
+	must(t, l.endSync(&renamed, renamed.run()))
+	if from.failure() != nil {
+		t.Errorf("the old place is offline because it was renamed: %v", from.failure())
+	}
+	must(t, l.endSync(&failed, syscall.EIO))
+	if l.Offline() != nil || l.home().failure() != nil || from.failure() == nil {
+		t.Errorf("the log: %v, its place: %v, where it was: %v", l.Offline(), l.home().failure(), from.failure())
+	}
+	appendTest(t, l, batchSpec{})
+	must(t, l.Sync())
+}
