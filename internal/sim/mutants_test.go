@@ -23,7 +23,7 @@ var noticing = map[string][]Options{
 	"hwUnderMinISR":         hardSeeds(5, 7, 8),
 	"hwBeforeTruncation":    hardSeeds(1, 6, 8),
 	"shrinkEarly":           hardSeeds(2, 5, 6),
-	"expandNotCounted":      hardSeeds(87, 90, 94, 106, 131),
+	"expandNotCounted":      hardSeeds(12, 41, 44, 87, 94),
 	"electAnyAlive":         hardSeeds(21, 29, 30),
 	"noEpochBump":           hardSeeds(1, 2, 3),
 	"noDivergeCheck":        hardSeeds(1, 6, 8),

@@ -137,7 +137,7 @@ func (p *process) commitAfter(d time.Duration) {
 }
 
 // dirFailureTimeout is after how long a disk that does not answer has the broker fall silent.
-const dirFailureTimeout = 3 * time.Second
+const dirFailureTimeout = 5 * time.Second
 
 // stalled is how long the disk has kept the process waiting.
 func (p *process) stalled() time.Duration {

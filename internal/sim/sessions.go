@@ -79,7 +79,7 @@ func (s *simulation) checkFenced(img *metadata.Image, b *metadata.BrokerRegistra
 		decided = p.at
 	}
 	heard := a.contacts[b.ID]
-	if heard.epoch != b.Epoch || heard.at > decided {
+	if heard.epoch != b.Epoch || heard.at > decided || heard.at < a.led.since { // what came before was refused
 		return
 	}
 	seen := n.proc == nil && n.host.powered || n.proc != nil && n.incarnation != b.Incarnation // perhaps
@@ -87,7 +87,7 @@ func (s *simulation) checkFenced(img *metadata.Image, b *metadata.BrokerRegistra
 	case seen:
 	case silent < 2*s.c.heartbeat:
 		s.check.violate("fenced-alive", b.ID, "broker %d was fenced %v after its last heartbeat, and nobody saw it dead", b.ID, silent)
-	case silent < s.c.session && heard.at > a.led.since:
+	case silent < s.c.session:
 		s.rare.count(rareRumourShortened)
 	}
 }
