@@ -32,7 +32,7 @@ var noticing = map[string][]Options{
 	"updateOnDivergence":    hardSeeds(26, 41, 66, 76, 90),
 	"noBrokerEpoch":         {{Seed: 1, scenario: theRestartedFollower}},
 	"noLeaderEpochStart":    hardSeeds(29, 82, 105, 249, 255),
-	"noEpochStartAssign":    hardSeeds(580, 780, 307, 961),
+	"noEpochStartAssign":    hardSeeds(1850, 1930, 580, 780),
 	"noPartitionEpochFence": {{Seed: 1, scenario: theLateProposal}},
 	"gossipFences":          {{Seed: 1, scenario: theLivingBroker}},
 	"gossipKeepsAlive":      {{Seed: 1, scenario: theStuckBroker}},
