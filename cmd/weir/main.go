@@ -51,7 +51,8 @@ func newRootCommand() *cobra.Command {
 		Short: "A broker that speaks Apache Kafka's protocol, and a client for any such broker",
 		Long: `Weir is a message broker in one binary that speaks Apache Kafka's wire protocol.
 
-It is also a client: the other verbs work against any Kafka-compatible broker.
+It is also a client: the other verbs work against any Kafka-compatible broker, but for 'weir quorum', which works on a
+stopped node's files.
 
 Exit codes: 0 done, 1 failed, 2 wrong command line or configuration.`,
 	},

@@ -166,7 +166,7 @@ func (v *clusterView) planReplication(topics []string, factor int, moving []kadm
 			case p.Leader < 0:
 				stuck = append(stuck, "nobody leads "+at)
 			case len(target) < factor:
-				stuck = append(stuck, fmt.Sprintf("%s has %d replicas and would have %d", at, len(p.Replicas), len(target)))
+				stuck = append(stuck, fmt.Sprintf("%s can have %d replicas", at, len(target)))
 			default:
 				if factor > len(p.Replicas) {
 					spreadPreferred(target, preferred)

@@ -48,7 +48,7 @@ func TestPlanReplicationRefuses(t *testing.T) {
 		factor int
 		want   string
 	}{
-		"t":       {3, "nothing was changed: 2 nodes are up, and t[0] has 2 replicas and would have 2, t[1] is being moved"},
+		"t":       {3, "nothing was changed: 2 nodes are up, and t[0] can have 2 replicas, t[1] is being moved"},
 		"offline": {2, "nobody leads offline[0]"},
 		"unknown": {2, "there is no such topic"},
 	} {
