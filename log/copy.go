@@ -31,6 +31,7 @@ func (l *Log) copyTo(f *Log, maxBytes int, buf *[]byte) (n int, err error) {
 	if err := l.alignCopy(f); err != nil {
 		return 0, err
 	}
+	truncations := l.truncations.Load()
 	from, end := f.EndOffset(), l.EndOffset()
 	if from >= end {
 		f.SetHighWatermark(l.HighWatermark())
@@ -58,6 +59,9 @@ func (l *Log) copyTo(f *Log, maxBytes int, buf *[]byte) (n int, err error) {
 		return 0, l.readError(err)
 	}
 	if err := f.appendCopied(b); err != nil {
+		if f.usable() == nil && l.truncations.Load() != truncations {
+			return 0, nil // what was read is partly what was there before, and partly what was appended since
+		}
 		return 0, err
 	}
 	f.SetHighWatermark(l.HighWatermark())

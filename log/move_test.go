@@ -578,3 +578,59 @@ func TestASyncThatFailsWhereALogWas(t *testing.T) {
 	appendTest(t, l, batchSpec{})
 	must(t, l.Sync())
 }
+
+// What a copy is given may be cut off and overwritten between the look for it and the reading.
+func TestALogIsTruncatedWhileItIsRead(t *testing.T) {
+	var buf []byte
+	armed := func() {}
+	mem := vfs.NewMem()
+	s, l := moveStore(t, overwrittenFS{mem, func(p []byte) {
+		if cap(buf) > 0 && len(p) > 0 && &p[0] == &buf[:1][0] {
+			armed()
+		}
+	}})
+	must(t, s.BeginMove(partition(0), moveTo))
+	buf = make([]byte, 0, 10_000)
+	overwrites := 0
+	armed = func() {
+		if overwrites++; overwrites != 3 {
+			return
+		}
+		must(t, l.TruncateTo(6)) // below what is read just now
+		for range 20 {
+			appendTest(t, l, batchSpec{size: 37})
+		}
+	}
+	f := s.Future(partition(0))
+	for f.EndOffset() < l.EndOffset() {
+		_, _, err := s.Copy(f, 500, &buf)
+		must(t, err)
+	}
+	if overwrites < 3 {
+		t.Fatal("the test is wrong: nothing was overwritten")
+	}
+	if !bytes.Equal(readTest(t, f, 4), readTest(t, l, 4)) {
+		t.Error("the copy holds something else")
+	}
+}
+
+// overwrittenFS calls before ahead of every read.
+type overwrittenFS struct {
+	*vfs.Mem
+	before func(p []byte)
+}
+
+func (o overwrittenFS) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, error) {
+	f, err := o.Mem.OpenFile(name, flag, perm)
+	return overwrittenFile{f, o.before}, err
+}
+
+type overwrittenFile struct {
+	vfs.File
+	before func(p []byte)
+}
+
+func (f overwrittenFile) ReadAt(p []byte, off int64) (int, error) {
+	f.before(p)
+	return f.File.ReadAt(p, off)
+}
