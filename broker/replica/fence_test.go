@@ -61,6 +61,9 @@ func TestFencedPartitionsServeNobody(t *testing.T) {
 	}
 
 	l.managers[1].SetFenced(false)
+	if p.check(l.clock.Now()) {
+		t.Error("a follower that is served again counts as lagging at once")
+	}
 	b := newAcks()
 	produce(t, p, AcksAll, b)
 	l.copyTo(2)
@@ -68,5 +71,9 @@ func TestFencedPartitionsServeNobody(t *testing.T) {
 	l.requireHW(3)
 	if !acked(b) || b.errs[0] != nil {
 		t.Errorf("afterwards: %v", b.errs)
+	}
+	produce(t, p, AcksLeader, nil)
+	if l.clock.Advance(time.Minute); !p.check(l.clock.Now()) {
+		t.Error("a follower that does not come back never counts as lagging")
 	}
 }

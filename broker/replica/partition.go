@@ -34,6 +34,8 @@ type surroundings struct {
 	clock    clock.Clock
 	sending  *Throttle   // to followers
 	fenced   atomic.Bool // see Manager.SetFenced
+
+	servesSince atomic.Pointer[time.Time] // since when partitions are not fenced any more; nil if they never were
 	// propose says that the partition wants another ISR. It does not block; no lock is held.
 	propose func(*Partition)
 }

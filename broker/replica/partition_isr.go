@@ -52,7 +52,7 @@ func (p *Partition) check(now time.Time) (wants bool) {
 		p.mu.Unlock()
 		return false
 	}
-	wants = p.mu.tracker.Check(now, p.log.EndOffset())
+	wants = p.mayLag(now) && p.mu.tracker.Check(now, p.log.EndOffset())
 	due := p.advanceLocked(now)
 	p.mu.Unlock()
 	due.release()
