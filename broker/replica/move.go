@@ -91,7 +91,7 @@ func (m *Moves) poke() {
 func (m *Moves) Run(ctx context.Context, c clock.Clock) {
 	for ctx.Err() == nil {
 		now := c.Now()
-		next := m.Step(now)
+		next := m.round(ctx, now)
 		if next.IsZero() {
 			next = now.Add(time.Hour) // there is nothing to do
 		}
@@ -106,8 +106,14 @@ func (m *Moves) Run(ctx context.Context, c clock.Clock) {
 }
 
 // Step gives each move a turn, and returns when it wants to be called again; zero if only for news.
-func (m *Moves) Step(now time.Time) (next time.Time) {
+func (m *Moves) Step(now time.Time) (next time.Time) { return m.round(context.Background(), now) }
+
+// round is a Step that ends early with ctx: a turn of each of very many moves takes minutes, for which no stop waits.
+func (m *Moves) round(ctx context.Context, now time.Time) (next time.Time) {
 	for range m.count() {
+		if ctx.Err() != nil {
+			return now
+		}
 		at := now
 		if wait := m.throttle.Wait(now); wait > 0 {
 			return now.Add(wait)

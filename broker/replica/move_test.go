@@ -310,6 +310,18 @@ func TestMovesAreThrottled(t *testing.T) {
 	t.Error("it is never copied")
 }
 
+// However many replicas move, a broker that stops does not wait for their turns.
+func TestMovesEndWithTheBroker(t *testing.T) {
+	m := newMover(t, vfs.NewMem(), log.FsyncBackground)
+	produce(t, m.partition(), AcksAll, nil)
+	m.move(dirB, kafka.None)
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if m.manager.Moves().round(ctx, m.clock.Now()); m.manager.Future(m.partition()).EndOffset() != 0 {
+		t.Error("a replica had its turn")
+	}
+}
+
 // Everything at a time: records are appended and read with each acknowledgement, records are deleted, and the replica moves
 // to and fro. All that was acknowledged is there in the end, in its order.
 func TestAReplicaMovesWhileItIsUsed(t *testing.T) {
