@@ -410,6 +410,35 @@ func TestOfTwoLogsTheMetadatasIsTheRightOne(t *testing.T) {
 	}
 }
 
+// One of two logs that cannot be opened counts as lost, until it is put aside: the metadata may say that it is the right one.
+func TestOneOfTwoLogsIsBroken(t *testing.T) {
+	mem := vfs.NewMem()
+	for _, d := range []string{moveFrom, moveTo} {
+		s := openStore(t, mem)
+		createIn(t, s, d)
+		appendTest(t, s.Log(partition(0)), batchSpec{size: 100})
+		appendTest(t, s.Log(partition(0)), batchSpec{size: 100})
+		must(t, s.Close())
+		must(t, mem.Rename(d+"/orders-0", d+"/orders-0.hidden"))
+	}
+	for _, d := range []string{moveFrom, moveTo} {
+		must(t, mem.Rename(d+"/orders-0.hidden", d+"/orders-0"))
+	}
+	changeFile(t, mem, moveTo+"/orders-0/"+segmentName(0, logSuffix), func(b []byte) []byte { b[100] ^= 1; return b })
+	points := map[kafka.TopicPartition]int64{partition(0): 2}
+	must(t, WriteOffsetCheckpoint(mem, moveTo+"/"+RecoveryPointCheckpoint, points, true))
+	for i := range 2 {
+		s := openStore(t, mem)
+		if _, clean := s.CleanShutdown(); clean != (i == 0) || !s.Lossy() {
+			t.Errorf("start %d: clean %v, lossy %v", i, clean, s.Lossy())
+		}
+		if err := s.Settle(partition(0), s.dirOf(moveTo)); !errors.As(err, new(ErrCorrupt)) {
+			t.Errorf("settled: %v", err)
+		}
+		must(t, s.Close())
+	}
+}
+
 // createIn makes the log of a test in one directory.
 func createIn(t testing.TB, s *Store, dir string) {
 	t.Helper()

@@ -81,6 +81,22 @@ func (s *Store) orphans() bool {
 	return false
 }
 
+// brokenRival reports whether one of several logs of a partition could not be opened, in a directory or, with nil, in any.
+func (s *Store) brokenRival(d *dataDir) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.brokenRivalLocked(d)
+}
+
+func (s *Store) brokenRivalLocked(d *dataDir) bool {
+	for _, rivals := range s.mu.rivals {
+		if slices.ContainsFunc(rivals, func(r rival) bool { return r.err != nil && (d == nil || r.dir == d) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Unsettled returns the partitions that Settle has something to decide for.
 func (s *Store) Unsettled() []kafka.TopicPartition {
 	s.mu.RLock()

@@ -189,7 +189,7 @@ func (s *Store) hasBroken(d *dataDir) bool {
 			return true
 		}
 	}
-	return false
+	return s.brokenRivalLocked(d)
 }
 
 // SetBrokerEpoch says in which epoch the broker is registered, for the marker of a good end (KIP-966).

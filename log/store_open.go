@@ -399,7 +399,7 @@ func (s *Store) CleanShutdown() (epoch kafka.BrokerEpoch, clean bool) {
 
 // Lossy reports whether, when the store was opened, any log had lost something that had been made durable.
 func (s *Store) Lossy() bool {
-	return slices.ContainsFunc(s.all(), (*Log).Lossy) || len(s.Broken()) > 0 || s.orphans()
+	return slices.ContainsFunc(s.all(), (*Log).Lossy) || len(s.Broken()) > 0 || s.orphans() || s.brokenRival(nil)
 }
 
 // deletedName is the name that a partition's directory has until it is removed. Kafka shortens the topic so that the name
