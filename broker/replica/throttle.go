@@ -156,12 +156,20 @@ func (st *followed) throttled() bool {
 }
 
 // throttle postpones the partition if the follower's rate is exceeded. Whoever is known to have all that the leader's consumers
-// see is not throttled. It must not be named by a request under way, whose answer would come in vain.
+// see is not throttled, nor who is in sync by the metadata: after an election nothing is known yet, and what others are to
+// catch up with must not keep it from the leader. It must not be named by a request under way, whose answer would come in vain.
 func (f *Fetcher) throttle(now time.Time, st *followed) {
 	if f.o.Throttle.unlimited() || st.state != fetching || st.inSync || !st.throttled() {
 		return
 	}
-	if wait := f.o.Throttle.Wait(now); wait > 0 {
+	if wait := f.o.Throttle.Wait(now); wait > 0 && !st.p.inSync() {
 		f.postpone(now, st, wait)
 	}
+}
+
+// inSync reports whether the metadata has this replica in the ISR.
+func (p *Partition) inSync() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.mu.registration.ISR, p.self)
 }

@@ -148,6 +148,15 @@ func TestFollowersLeaveThrottledPartitionsOutWhileTheRateIsExceeded(t *testing.T
 			if n := c.node(2); n.end(0) != 2 {
 				t.Fatalf("in sync: the end is %d", n.end(0))
 			}
+			// Nor by the next leader, of which nothing is known yet.
+			c.elect(1)
+			c.parts[0].ISR = c.parts[0].Replicas
+			c.applyAll()
+			c.node(1).produceTo(0, 1)
+			c.wait(time.Second)
+			if n := c.node(2); n.end(0) != 3 {
+				t.Fatalf("in sync after an election: the end is %d", n.end(0))
+			}
 		})
 	}
 }
