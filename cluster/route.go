@@ -74,16 +74,25 @@ func (c *control) submit(s *submission) {
 	case c.leads():
 		c.enqueue(s)
 	case s.from == peer:
-		if cmd, is := s.cmd.(controller.RegisterMember); is {
-			c.introduced(cmd)
-		}
-		c.finish(s, Answer{}, notController())
+		c.finish(s, Answer{}, c.elsewhere(s.cmd))
 	case len(c.router.pending) >= maxQueued && s.from != own:
 		c.finish(s, Answer{}, kafka.Errorf(kafka.RequestTimedOut, "%d commands look for a controller already.", maxQueued))
 	default:
 		c.router.pending = append(c.router.pending, s)
 		c.send(s)
 	}
+}
+
+// elsewhere is what another node is told that took this one for the controller. One that was removed may know only nodes that do not
+// lead: these know as well that it will never be let in.
+func (c *control) elsewhere(cmd controller.Command) error {
+	if register, is := cmd.(controller.RegisterMember); is {
+		if err := controller.CheckRemoved(c.quorum.Image(), register.Member.Directory); err != nil {
+			return err
+		}
+		c.introduced(register)
+	}
+	return notController()
 }
 
 // enqueue lets a command wait for a decision here.

@@ -90,3 +90,29 @@ func TestEveryCommandAsksEverybody(t *testing.T) {
 		}
 	}
 }
+
+// Whoever was removed is told so by any node that knows: it may find no other than those that do not lead.
+func TestAnyNodeKnowsWhoWasRemoved(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.up(1, 2, 3)
+	w.join(4)
+	gone := w.hosts[4]
+	member, _ := w.active().node.Image().Quorum.ByRaftID(gone.node.quorum.RaftID())
+	gone.kill()
+	w.pass(12 * time.Second)
+	if err := w.remove(w.active(), gone); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(time.Second)
+	for _, m := range w.all() {
+		if m.node == nil {
+			continue
+		}
+		told := make(chan error, 1)
+		m.node.Decide(controller.RegisterMember{ClusterID: "c1", Member: member}, func(_ Answer, err error) { told <- err })
+		w.pass(time.Second)
+		if err := <-told; kafka.CodeOf(err) != kafka.InvalidRegistration {
+			t.Errorf("node %d says %v", m.id, err)
+		}
+	}
+}

@@ -139,8 +139,12 @@ func Superseded(img *metadata.Image) (members []metadata.QuorumMember) {
 }
 
 // checkRemoved refuses a directory that was removed from the cluster.
-func (d *decision) checkRemoved(dir kafka.DirectoryID) error {
-	if node, known := d.img.Nodes.ByDirectory(dir); known && node.Removed {
+func (d *decision) checkRemoved(dir kafka.DirectoryID) error { return CheckRemoved(d.img, dir) }
+
+// CheckRemoved refuses a directory that was removed from the cluster, with INVALID_REGISTRATION. It never comes back, so any node
+// may say so, by whatever image it has.
+func CheckRemoved(img *metadata.Image, dir kafka.DirectoryID) error {
+	if node, known := img.Nodes.ByDirectory(dir); known && node.Removed {
 		return kafka.Errorf(kafka.InvalidRegistration,
 			"Node %d was removed from the cluster with directory %s. Start it with an empty data directory and --join to have it come as a new node.", node.ID, dir)
 	}
