@@ -56,7 +56,7 @@ const (
 	defaultOpenFiles = 500
 	// defaultRecoveries is how many logs are opened at a time: recovery reads the disk and computes checksums by turns.
 	defaultRecoveries = 4
-	// eventQueue is how many events may wait for the tasks. One that finds it full is found by the next tick.
+	// eventQueue is how many events may wait for the tasks. What finds it full, the next tick sees to.
 	eventQueue = 1024
 	// maxSegmentSize is what an index's int32 position can point into, less one batch of any size.
 	maxSegmentSize = math.MaxInt32

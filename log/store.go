@@ -82,6 +82,10 @@ type Store struct {
 	metadata *dataDir
 	tasks    *Tasks
 	events   chan Event
+	overflow struct { // of events: what must not be forgotten
+		sync.Mutex
+		deleted []Event
+	}
 	stalls   []*stall // of the tasks, and of each directory's commits in the order of dirs
 
 	brokerEpoch          atomic.Int64

@@ -71,11 +71,23 @@ func (s *Store) Delete(tp kafka.TopicPartition) error {
 
 // removeLater has a directory removed that was renamed.
 func (s *Store) removeLater(path string, delay time.Duration) {
+	e := Event{Deleted: path, Delay: delay}
 	select {
-	case s.events <- Event{Deleted: path, Delay: delay}:
-	default:
-		s.logger.Info("deleted log is removed at the next start", "dir", path)
+	case s.events <- e:
+	default: // as where a topic of very many partitions is deleted
+		s.overflow.Lock()
+		s.overflow.deleted = append(s.overflow.deleted, e)
+		s.overflow.Unlock()
 	}
+}
+
+// takeDeleted returns what removeLater found no place for.
+func (s *Store) takeDeleted() []Event {
+	s.overflow.Lock()
+	defer s.overflow.Unlock()
+	deleted := s.overflow.deleted
+	s.overflow.deleted = nil
+	return deleted
 }
 
 // MarkStray puts the log of a partition aside that the cluster's metadata does not know (any more). Nothing is ever removed

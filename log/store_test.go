@@ -455,3 +455,22 @@ func TestRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// However many logs are deleted at a time, none of them keeps its space until the next start.
+func TestVeryManyDeletions(t *testing.T) {
+	fsys := vfs.NewMem()
+	s := openStore(t, fsys)
+	paths := make([]string, eventQueue+10)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/data/a/orders-%d.x%s", i, deleteSuffix)
+		must(t, fsys.MkdirAll(paths[i], 0o755))
+		s.removeLater(paths[i], time.Second)
+	}
+	s.StepTasks(logStart)
+	s.StepTasks(logStart.Add(time.Second))
+	for _, path := range paths {
+		if _, err := fsys.Stat(path); err == nil {
+			t.Fatalf("%s is still there", path)
+		}
+	}
+}

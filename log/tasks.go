@@ -55,8 +55,10 @@ func newTasks(s *Store, now time.Time) *Tasks {
 // Step takes note of an event, does what is due at now, and returns when it wants to be called next at the latest. What
 // fails takes its log or directory offline and is logged there.
 func (t *Tasks) Step(now time.Time, e Event) (next time.Time) {
-	if e.Deleted != "" {
-		t.deletions = append(t.deletions, deletion{e.Deleted, now.Add(e.Delay)})
+	for _, e := range append(t.store.takeDeleted(), e) {
+		if e.Deleted != "" {
+			t.deletions = append(t.deletions, deletion{e.Deleted, now.Add(e.Delay)})
+		}
 	}
 	if e.Flush != nil {
 		t.store.flush([]*Log{e.Flush})
