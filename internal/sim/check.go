@@ -81,9 +81,9 @@ type history struct {
 	// deletedEnd is the highest offset that a log ever began at: what lies below it may be gone, and come back.
 	deletedEnd int64
 
-	committed  []visible // by offset
-	newest     map[int]uint64
-	ackedEnd   int64 // end offset of what was acknowledged by all
+	committed  []visible      // by offset
+	newest     map[int]placed // of each producer
+	ackedEnd   int64          // end offset of what was acknowledged by all
 	leaders    map[kafka.LeaderEpoch]kafka.BrokerID
 	watermarks map[kafka.LeaderEpoch]int64
 }
@@ -94,12 +94,18 @@ type visible struct {
 	batch uint64 // identifies the bytes of its batch
 }
 
+// placed is a value in the epoch of its producer that its batch was sent in.
+type placed struct {
+	epoch int16
+	value uint64
+}
+
 // partition begins a history.
 func (c *checker) partition(id partitionID, tp kafka.TopicPartition, mayLose, opaque bool) *history {
 	h := c.partitions[id]
 	if h == nil {
 		h = &history{
-			id: tp, mayLose: mayLose, opaque: opaque, newest: map[int]uint64{},
+			id: tp, mayLose: mayLose, opaque: opaque, newest: map[int]placed{},
 			leaders: map[kafka.LeaderEpoch]kafka.BrokerID{}, watermarks: map[kafka.LeaderEpoch]int64{},
 		}
 		c.partitions[id] = h
@@ -122,7 +128,8 @@ type sentValue struct {
 	partition partitionID
 	refused   bool // the broker said that it was never appended, and it was not sent again
 	attempts  int
-	offset    int64 // where it was first seen; -1
+	offset    int64 // where it was seen last; -1
+	epoch     int16 // of the producer, in the batch there
 }
 
 // A value is the number of its producer and its own number there.
@@ -217,7 +224,7 @@ func (c *checker) visibleBatch(broker kafka.BrokerID, id partitionID, next int64
 		if !h.opaque && len(r.Value) >= 8 {
 			v.value = binary.BigEndian.Uint64(r.Value)
 		}
-		c.visibleRecord(broker, h, id, offset, v)
+		c.visibleRecord(broker, h, id, offset, v, header.ProducerEpoch)
 		offset++
 	}
 	return header.NextOffset()
@@ -242,7 +249,7 @@ func batchIdentity(h *batch.Header) uint64 {
 	return x
 }
 
-func (c *checker) visibleRecord(broker kafka.BrokerID, h *history, id partitionID, offset int64, v visible) {
+func (c *checker) visibleRecord(broker kafka.BrokerID, h *history, id partitionID, offset int64, v visible, epoch int16) {
 	switch end := h.end(); {
 	case offset < end:
 		if was := h.committed[offset]; was != v && was != (visible{}) && !h.mayLose {
@@ -254,7 +261,7 @@ func (c *checker) visibleRecord(broker kafka.BrokerID, h *history, id partitionI
 	default:
 		h.committed = append(h.committed, v)
 		if !h.opaque {
-			c.newValue(h, id, offset, v.value)
+			c.newValue(h, id, offset, placed{epoch, v.value})
 		}
 	}
 }
@@ -267,29 +274,36 @@ func sameValue(a, b visible) string {
 }
 
 // newValue looks at a record that has just become visible for the first time.
-func (c *checker) newValue(h *history, id partitionID, offset int64, value uint64) {
-	p, n := splitValue(value)
+//
+// What an idempotent producer sends is there once, and in its order, in each epoch of the producer. It begins another one where a
+// broker finds a gap before the oldest batch that has no answer, which sequenceGap allows only where records were deleted: the
+// batch itself may be among them, with its answer lost and then what a broker remembers of it, while those that followed it are
+// still there. The producer cannot tell, and sends them all again (KIP-360), so Kafka has these twice, too.
+func (c *checker) newValue(h *history, id partitionID, offset int64, v placed) {
+	p, n := splitValue(v.value)
 	if p < 0 || p >= len(c.sends) || n >= len(c.sends[p].sent) {
-		c.violate("unknown-value", id, "offset %d of %v has the value %#x, which nobody sent", offset, h.id, value)
+		c.violate("unknown-value", id, "offset %d of %v has the value %#x, which nobody sent", offset, h.id, v.value)
 		return
 	}
 	sender := c.sends[p]
 	s := &sender.sent[n]
+	newest := h.newest[p]
 	switch {
 	case s.partition != id:
-		c.violate("wrong-partition", id, "%s at offset %d of %v was sent to %v", valueName(value), offset, h.id, s.partition)
+		c.violate("wrong-partition", id, "%s at offset %d of %v was sent to %v", valueName(v.value), offset, h.id, s.partition)
 	case s.refused:
-		c.violate("refused-write", valueName(value), "%s was refused, and is at offset %d of %v", valueName(value), offset, h.id)
+		c.violate("refused-write", valueName(v.value), "%s was refused, and is at offset %d of %v", valueName(v.value), offset, h.id)
 	case s.offset >= 0 && s.offset < h.deletedEnd: // what is deleted cannot be compared with
-	case sender.idempotent && s.offset >= 0 && !h.mayLose:
-		c.violate("duplicate", id, "%s of an idempotent producer is at offsets %d and %d of %v", valueName(value), s.offset, offset, h.id)
-	case sender.idempotent && h.newest[p] > value && !h.mayLose:
-		c.violate("order", id, "%s at offset %d of %v comes behind %s", valueName(value), offset, h.id, valueName(h.newest[p]))
+	case !sender.idempotent || h.mayLose:
+	case s.offset >= 0 && v.epoch <= s.epoch:
+		c.violate("duplicate", id, "%s of an idempotent producer is at offsets %d and %d of %v", valueName(v.value), s.offset, offset, h.id)
+	case v.epoch < newest.epoch || v.epoch == newest.epoch && v.value < newest.value:
+		c.violate("order", id, "%s at offset %d of %v comes behind %s", valueName(v.value), offset, h.id, valueName(newest.value))
 	}
-	if s.offset < 0 {
-		s.offset = offset
+	s.offset, s.epoch = offset, v.epoch
+	if v.epoch > newest.epoch || v.epoch == newest.epoch && v.value > newest.value {
+		h.newest[p] = v
 	}
-	h.newest[p] = max(h.newest[p], value)
 }
 
 // invoke returns what ack wants to know of the moment when a batch was sent first: whatever was acknowledged by then must

@@ -28,7 +28,13 @@ func newFeed(idempotent bool) *feed {
 
 // stored makes the batch that a log has.
 func stored(offset int64, epoch int32, values ...uint64) []byte {
+	return storedIn(0, offset, epoch, values...)
+}
+
+// storedIn is stored, of a producer in one of its epochs.
+func storedIn(producerEpoch int16, offset int64, epoch int32, values ...uint64) []byte {
 	b := batch.NewBuilder(batch.None, 0)
+	b.SetProducer(1, producerEpoch, 0)
 	b.SetBaseOffset(offset)
 	b.SetLeaderEpoch(epoch)
 	for _, v := range values {
@@ -44,6 +50,11 @@ func stored(offset int64, epoch int32, values ...uint64) []byte {
 // show makes values visible on a broker.
 func (f *feed) show(broker kafka.BrokerID, offset int64, epoch int32, values ...uint64) {
 	f.visibleBatch(broker, testID, offset, stored(offset, epoch, values...))
+}
+
+// showIn is show, of a producer in one of its epochs.
+func (f *feed) showIn(producerEpoch int16, offset int64, values ...uint64) {
+	f.visibleBatch(1, testID, offset, storedIn(producerEpoch, offset, 0, values...))
 }
 
 func (f *feed) read(offset int64, epoch int32, value uint64) {
@@ -125,6 +136,38 @@ func TestCheckerFindsWhatItIsTold(t *testing.T) {
 			f.show(1, 0, 0, b)
 			f.show(1, 1, 0, a)
 		}, want: "order"},
+		{name: "records are there again in a new epoch of their producer", idem: true, feed: func(f *feed) {
+			a, b, c := f.p.send(testID, 1), f.p.send(testID, 1), f.p.send(testID, 1)
+			f.showIn(0, 0, a, b)
+			f.showIn(1, 2, a, b, c)
+		}},
+		{name: "a record is there twice in the epoch of its producer", idem: true, feed: func(f *feed) {
+			a := f.p.send(testID, 1)
+			f.showIn(3, 0, a)
+			f.showIn(3, 1, a)
+		}, want: "duplicate"},
+		{name: "a record is there twice in the new epoch", idem: true, feed: func(f *feed) {
+			a := f.p.send(testID, 1)
+			f.showIn(0, 0, a)
+			f.showIn(1, 1, a)
+			f.showIn(1, 2, a)
+		}, want: "duplicate"},
+		{name: "a record is there again in the epoch before", idem: true, feed: func(f *feed) {
+			a := f.p.send(testID, 1)
+			f.showIn(1, 0, a)
+			f.showIn(0, 1, a)
+		}, want: "duplicate"},
+		{name: "records of the new epoch change their order", idem: true, feed: func(f *feed) {
+			a, b := f.p.send(testID, 1), f.p.send(testID, 1)
+			f.showIn(0, 0, a, b)
+			f.showIn(1, 2, b)
+			f.showIn(1, 3, a)
+		}, want: "order"},
+		{name: "a record of the epoch before comes late", idem: true, feed: func(f *feed) {
+			a, b := f.p.send(testID, 1), f.p.send(testID, 1)
+			f.showIn(1, 0, a)
+			f.showIn(0, 1, b)
+		}, want: "order"},
 		{name: "a record that nobody sent", feed: func(f *feed) { f.show(1, 0, 0, 77) }, want: "unknown-value"},
 		{name: "a record of another partition", feed: func(f *feed) {
 			other := partitionID{TopicID: kafka.UUID{1}, Partition: 1}
@@ -181,6 +224,13 @@ func TestCheckerFindsWhatItIsTold(t *testing.T) {
 			f.deleted(testID, 1)
 			f.show(1, 1, 0, a)
 		}},
+		{name: "a record is there three times, of which one was deleted", idem: true, feed: func(f *feed) {
+			a := f.p.send(testID, 1)
+			f.show(1, 0, 0, a)
+			f.deleted(testID, 1)
+			f.show(1, 1, 0, a)
+			f.show(1, 2, 0, a)
+		}, want: "duplicate"},
 		{name: "a consumer is out of range", feed: func(f *feed) { f.outOfRange(testID, 3) }, want: "out-of-range"},
 		{name: "an error that nobody expects", feed: func(f *feed) { f.unexpected("produce", kafka.UnknownServerError, nil) }, want: "error-code"},
 		{name: "a sequence is out of order", idem: true, feed: func(f *feed) { f.sequenceGap(testID, f.p.send(testID, 1), nil) }, want: "sequence"},
