@@ -212,7 +212,13 @@ func (p *process) stop(done func()) {
 			return // something else ended it
 		}
 		p.groups.Close()
-		err := errors.Join(p.node.Close(), p.store.Close())
+		err := p.node.Close()
+		// Close does the commits that still wait, which acknowledges what they make visible, and ends the logs at once: they are
+		// done here, where it can be seen.
+		for p.store.StepCommits() > 0 {
+			p.observe()
+		}
+		err = errors.Join(err, p.store.Close())
 		p.s.w.tracef("n%d has stopped: %v", p.n.id, err)
 		p.n.stopped = true
 		p.n.kill()
