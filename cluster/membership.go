@@ -18,7 +18,7 @@ type membership struct {
 	began         time.Time // when this node became the active controller
 	self          uint64    // Raft id of this node, which leads
 	maxVoters     int
-	patience      time.Duration // how old a member's last answer may be while it counts as healthy
+	patience      time.Duration // how old a member's last answer may be while it counts as healthy; see fresh
 	stabilization time.Duration // how long a learner must have kept up before it may vote
 	deadAfter     time.Duration // how long a voter must have been silent before another takes its place
 	members       []standing    // in the order of their nodes
@@ -104,7 +104,7 @@ func (m *membership) dismiss() (s membersStep) {
 		return s
 	}
 	s.change = m.withoutRemoved()
-	if len(s.change.Remove) == 0 || !m.mayGo(s.change, 1) {
+	if len(s.change.Remove) == 0 || !m.mayGo(s.change, 1, m.fresh) {
 		return membersStep{}
 	}
 	return s
@@ -154,7 +154,7 @@ func (m *membership) replace() (s membersStep) {
 	default:
 		return membersStep{}
 	}
-	if !m.mayGo(s.change, 3) {
+	if !m.mayGo(s.change, 3, m.fresh) {
 		return membersStep{}
 	}
 	return s
@@ -181,10 +181,12 @@ func (m *membership) without(gone *standing) quorum.ChangeMembers {
 }
 
 // promote gives votes to learners, so many that the number of voters is odd: one more than an odd number makes the majority
-// larger and bears no more failures. From one voter it goes to three at once.
+// larger and bears no more failures. From one voter it goes to three at once: should both learners die for ever between their last
+// answers and the change, nobody leads any more before an operator recovers the quorum. So these answers are fresh; a leader cannot
+// know more than that they lived then.
 func (m *membership) promote() (s membersStep) {
 	s.change.Promote = m.promotions()
-	if healthy, majority := m.after(s.change); healthy < majority {
+	if fresh, majority := m.after(s.change, m.fresh); fresh < majority {
 		return membersStep{}
 	}
 	s.why = "kept up with the log"
@@ -212,40 +214,41 @@ func (m *membership) forget() (s membersStep) {
 }
 
 // mayRemove reports whether the quorum could go on if a member were removed from the image. From then on it counts as removed here.
+// Healthy is good enough: it leaves Raft later, by dismiss.
 func (m *membership) mayRemove(id uint64) bool {
 	for i := range m.members {
 		m.members[i].removed = m.members[i].removed || m.members[i].RaftID == id
 	}
 	change := m.withoutRemoved()
-	return len(change.Remove) == 0 || m.mayGo(change, 1)
+	return len(change.Remove) == 0 || m.mayGo(change, 1, m.healthy)
 }
 
-// mayGo reports whether voters may go: a majority of those that vote afterwards, and a least number, must be healthy.
-func (m *membership) mayGo(c quorum.ChangeMembers, least int) bool {
-	healthy, majority := m.after(c)
-	return healthy >= max(majority, least) || mutant.Is("removeVoterBelowQuorum")
+// mayGo reports whether voters may go: a majority of those that vote afterwards, and a least number, must be well.
+func (m *membership) mayGo(c quorum.ChangeMembers, least int, well func(*standing) bool) bool {
+	left, majority := m.after(c, well)
+	return left >= max(majority, least) || mutant.Is("removeVoterBelowQuorum")
 }
 
-// after counts the voters that a change leaves: those that are healthy, and how many are a majority.
-func (m *membership) after(c quorum.ChangeMembers) (healthy, majority int) {
+// after counts the voters that a change leaves: those that are well, and how many are a majority.
+func (m *membership) after(c quorum.ChangeMembers, is func(*standing) bool) (well, majority int) {
 	voters := 0
 	for i := range m.members {
 		n := &m.members[i]
 		if slices.Contains(c.Promote, n.RaftID) || n.votes && !slices.Contains(c.Demote, n.RaftID) && !slices.Contains(c.Remove, n.RaftID) {
 			voters++
-			if m.healthy(n) {
-				healthy++
+			if is(n) {
+				well++
 			}
 		}
 	}
-	return healthy, voters/2 + 1
+	return well, voters/2 + 1
 }
 
 // spares are the learners that may get a vote, in the order of their nodes.
 func (m *membership) spares() (ids []uint64) {
 	for i := range m.members {
 		n := &m.members[i]
-		if m.maySpare(n) && !n.absent && !n.steady.IsZero() && m.now.Sub(n.steady) >= m.stabilization {
+		if m.maySpare(n) && m.fresh(n) && !n.absent && !n.steady.IsZero() && m.now.Sub(n.steady) >= m.stabilization {
 			ids = append(ids, n.RaftID)
 		}
 	}
@@ -268,8 +271,15 @@ func (m *membership) lagging() (ids []uint64) {
 	return ids
 }
 
-func (m *membership) healthy(n *standing) bool {
-	return n.RaftID == m.self || !n.contact.IsZero() && m.now.Sub(n.contact) <= m.patience
+// healthy reports whether a member has answered lately: it may have died since.
+func (m *membership) healthy(n *standing) bool { return m.answered(n, m.patience) }
+
+// fresh reports whether a member has answered so lately that its vote can be relied on, in a change that makes it needed: half an
+// election timeout, in which it is asked five times. Whoever was late for once is at the next look.
+func (m *membership) fresh(n *standing) bool { return m.answered(n, m.patience/4) }
+
+func (m *membership) answered(n *standing, within time.Duration) bool {
+	return n.RaftID == m.self || !n.contact.IsZero() && m.now.Sub(n.contact) <= within
 }
 
 // dead reports whether a voter has been silent for so long that nobody waits for it any more.

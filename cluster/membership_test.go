@@ -12,10 +12,10 @@ import (
 )
 
 // one describes a member: its node, then letters. V votes, L learns, neither: it is in the image only. c has the controller's
-// role; h answers; s has kept up for long, n for not long enough, else it does not keep up; g was removed from the image; o is
+// role; h answers; w did till a moment ago; s has kept up for long, n for not long enough, else it does not keep up; g was removed from the image; o is
 // superseded; a has no session; d has been silent for long.
 func one(t *testing.T, now time.Time, text string) standing {
-	digits := strings.TrimRight(text, "VLchsngoad")
+	digits := strings.TrimRight(text, "VLchwsngoad")
 	var node kafka.BrokerID
 	if _, err := fmt.Sscan(digits, &node); err != nil {
 		t.Fatal(text, err)
@@ -26,8 +26,10 @@ func one(t *testing.T, now time.Time, text string) standing {
 		votes:        has("V"), learns: has("L"), removed: has("g"), superseded: has("o"), absent: has("a"),
 		heard: now.Add(-time.Minute),
 	}
-	if has("h") {
-		n.contact, n.heard = now.Add(-time.Second), now.Add(-time.Second)
+	for letter, silent := range map[string]time.Duration{"h": time.Second / 2, "w": 2 * time.Second} {
+		if has(letter) {
+			n.contact, n.heard = now.Add(-silent), now.Add(-silent)
+		}
 	}
 	if has("s") {
 		n.steady = now.Add(-10 * time.Second)
@@ -88,6 +90,9 @@ func TestMembership(t *testing.T) {
 		{what: "not before both are ready", members: "1Vc 2Lchs 3Lchn"},
 		{what: "who does not keep up waits", members: "1Vc 2Lchs 3Lch"},
 		{what: "who does not answer waits", members: "1Vc 2Lchs 3Lcs"},
+		{what: "who may have died just now waits", members: "1Vc 2Lchs 3Lcws"},
+		{what: "another takes the place of who may have died just now", members: "1Vc 2Lchs 3Lcws 4Lchs", want: "promote[2 4]"},
+		{what: "no more votes while a voter may have died just now", members: "1Vc 2Vcw 3Vc 4Vc 5Lchs"},
 		{what: "a broker without a session waits", members: "1Vc 2Lchs 3Lchsa"},
 		{what: "brokers alone never vote", members: "1Vc 2Lhs 3Lhs 4Lchs"},
 		{what: "the lowest ids vote", members: "4Vc 1Lhs 2Lchs 3Lchs 5Lchs", want: "promote[2 3]"},
@@ -103,6 +108,7 @@ func TestMembership(t *testing.T) {
 
 		{what: "silent, but not for long", members: "1Vc 2Vch 3Vc 4Lchs"},
 		{what: "silent for long", members: "1Vc 2Vch 3Vcd 4Lchs", want: "promote[4] demote[3]"},
+		{what: "silent for long, and another may have died just now", members: "1Vc 2Vcw 3Vcd 4Lchs"},
 		{what: "silent for long, and nobody to take its place", members: "1Vc 2Vch 3Vcd 4Lchn 5Lhs"},
 		{what: "silent for long, and another not well", members: "1Vc 2Vc 3Vcd 4Lchs"},
 		{what: "one after the other", members: "1Vc 2Vch 3Vch 4Vcd 5Vcd 6Lchs 7Lchs", want: "promote[6] demote[4]"},
@@ -126,6 +132,7 @@ func TestMembership(t *testing.T) {
 		{what: "two voters were removed", members: "1Vc 2Vchg 3Vcg", want: "remove[2 3]"},
 		{what: "the other of two was removed", members: "1Vc 2Vchg", want: "remove[2]"},
 		{what: "the other of two was removed, and there is a third", members: "1Vc 2Vchg 3Lchs", want: "remove[2]"},
+		{what: "a voter was removed, and another may have died just now", members: "1Vc 2Vcw 3Vchg"},
 		{what: "a voter was removed, and another is down", members: "1Vc 2Vc 3Vchg"},
 		{what: "a voter was removed, another is down, and a learner ready", members: "1Vc 2Vc 3Vchg 4Lchs", want: "promote[4] remove[3]"},
 		{what: "the leader was removed", members: "1Vcg 2Vc 3Vch", want: "transfer 3"},
@@ -157,6 +164,7 @@ func TestRemovalsThatTheQuorumSurvives(t *testing.T) {
 		{"1Vc 2Vch 3Vc", 3, true},  // the one that is down
 		{"1Vc 2Vch 3Vc", 2, false}, // the one that is not
 		{"1Vc 2Vch 3Vc", 1, false},
+		{"1Vc 2Vcw 3Vch", 3, true}, // which leaves Raft when the other one is sure to be there
 		{"1Vc 2Vch 3Vc 4Lchs", 2, true}, // there is one for its place
 		{"1Vc 2Vch 3Vc 4Lchn", 2, false},
 		{"1Vc 2Vch", 2, true},
@@ -177,7 +185,7 @@ func TestRemovalsThatTheQuorumSurvives(t *testing.T) {
 
 // Whatever is decided leaves a majority of the voters healthy, and whoever votes may.
 func TestMembershipIsSafe(t *testing.T) {
-	letters := []string{"Vch", "Vc", "Vcd", "Vcg", "Vchg", "Vco", "Lchs", "Lch", "Lhs", "Lcs", "Lco", "Lg", "c"}
+	letters := []string{"Vch", "Vcw", "Vc", "Vcd", "Vcg", "Vchg", "Vco", "Lchs", "Lcws", "Lch", "Lhs", "Lcs", "Lco", "Lg", "c"}
 	for n := range len(letters) * len(letters) * len(letters) {
 		text := "1Vc"
 		for i, rest := 2, n; i <= 4; i, rest = i+1, rest/len(letters) {
@@ -185,7 +193,7 @@ func TestMembershipIsSafe(t *testing.T) {
 		}
 		m := members(t, text, 5)
 		s := m.next()
-		healthy, majority := m.after(s.change)
+		healthy, majority := m.after(s.change, m.fresh)
 		for _, id := range s.change.Promote {
 			if !slices.Contains(m.spares(), id) {
 				t.Fatalf("%s: %s", text, s.String())
