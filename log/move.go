@@ -136,6 +136,7 @@ func (s *Store) BeginMove(tp kafka.TopicPartition, path string) error {
 	if err != nil {
 		return err
 	}
+	f.savedStart.Store(0) // the checkpoint tells nothing of it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.futures[tp] = f
@@ -254,7 +255,7 @@ func (s *Store) Promote(f *Log, buf *[]byte) (done bool, err error) {
 	if err := f.Sync(); err != nil {
 		return false, err
 	}
-	if d.startsChanged.Load() { // what was deleted stays deleted
+	if !f.startSaved() { // what was deleted stays deleted
 		if err := d.checkpointStarts(); err != nil {
 			s.failDir(d, err)
 			return false, ErrStorage{TP: tp, Err: err}
@@ -312,6 +313,12 @@ func (s *Store) leave(l *Log, old left) {
 	}
 	old.data.namesChanged.Store(true)
 	s.removeLater(path, l.Config().fileDeleteDelay())
+}
+
+// startSaved reports whether the start offset survives a power cut: by the first segment's name, or a checkpoint.
+func (l *Log) startSaved() bool {
+	start := l.startOffset.Load()
+	return start <= l.segments.Load().all[0].baseOffset || start == l.savedStart.Load()
 }
 
 // takeCut returns how far a log was cut since that was asked for last.

@@ -663,3 +663,31 @@ func (f overwrittenFile) ReadAt(p []byte, off int64) (int, error) {
 	f.before(p)
 	return f.File.ReadAt(p, off)
 }
+
+// A move writes the checkpoint of all logs' starts only where a segment's name does not tell its log's: thousands may move at a time.
+func TestWhatAMoveNotesOfStarts(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		faulty := vfs.NewFaulty(vfs.NewMem())
+		s := openStore(t, faulty)
+		createIn(t, s, moveFrom)
+		l := s.Log(partition(0))
+		appendTest(t, l, batchSpec{records: 3})
+		appendTest(t, l, batchSpec{records: 3})
+		l.SetHighWatermark(6)
+		if deleted {
+			must(t, l.AdvanceStartOffset(4))
+		}
+		s.partitionDir(moveTo).startsChanged.Store(true) // by another log
+		before := faulty.Calls(vfs.OpRename, LogStartOffsetCheckpoint)
+		must(t, s.BeginMove(partition(0), moveTo))
+		copyAll(t, s)
+		promote(t, s)
+		if written := faulty.Calls(vfs.OpRename, LogStartOffsetCheckpoint) > before; written != deleted {
+			t.Errorf("deleted %v, the checkpoint was written: %v", deleted, written)
+		}
+		want := map[bool]int64{true: 4}[deleted]
+		if starts, err := ReadOffsetCheckpoint(faulty, moveTo+"/"+LogStartOffsetCheckpoint); err != nil || starts[partition(0)] != want || l.StartOffset() != want {
+			t.Errorf("the checkpoint has %v, %v; the log begins at %d", starts, err, l.StartOffset())
+		}
+	}
+}

@@ -86,7 +86,7 @@ type Store struct {
 		sync.Mutex
 		deleted []Event
 	}
-	stalls   []*stall // of the tasks, and of each directory's commits in the order of dirs
+	stalls []*stall // of the tasks, and of each directory's commits in the order of dirs
 
 	brokerEpoch          atomic.Int64
 	producerExpirationMs atomic.Int64
