@@ -47,6 +47,7 @@ type node struct {
 	unclean     bool
 	wiped       bool       // and that it has another disk
 	incarnation kafka.UUID // of the last process
+	seenEnd     kafka.UUID // the last one that ended while the machine was there to say so
 }
 
 func newNode(s *simulation, machine int, id kafka.BrokerID) *node {
@@ -150,6 +151,7 @@ func (n *node) end(power bool) {
 	n.died = n.s.w.now
 	n.host.end(power)
 	if p != nil && power {
+		n.seenEnd = n.incarnation
 		n.s.witness(n, p.brokerEpoch())
 	}
 }

@@ -82,7 +82,8 @@ func (s *simulation) checkFenced(img *metadata.Image, b *metadata.BrokerRegistra
 	if heard.epoch != b.Epoch || heard.at > decided || heard.at < a.led.since { // what came before was refused
 		return
 	}
-	seen := n.proc == nil && n.host.powered || n.proc != nil && n.incarnation != b.Incarnation // perhaps
+	// Perhaps: a machine refuses connections to a process that ended, and may lose its power only then.
+	seen := n.proc == nil && n.host.powered || n.proc != nil && n.incarnation != b.Incarnation || n.seenEnd == b.Incarnation
 	switch silent := decided - heard.at; {
 	case seen:
 	case silent < 2*s.c.heartbeat:
