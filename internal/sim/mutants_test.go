@@ -83,7 +83,7 @@ func notices(t *testing.T, name string, o Options) bool {
 // search prints seeds for noticing.
 func search(t *testing.T, name string) {
 	var found []uint64
-	for seed := *firstSeed; seed < *firstSeed+uint64(*find) && len(found) < 3; seed++ {
+	for seed := *firstSeed; seed < *firstSeed+uint64(*find) && len(found) < 5; seed++ {
 		if notices(t, name, hardSeeds(seed)[0]) {
 			found = append(found, seed)
 		}
