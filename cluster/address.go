@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/cluster/controller"
 	"weir/cluster/metadata"
+	"weir/cluster/quorum"
 	"weir/internal/kafka"
 )
 
@@ -81,14 +83,42 @@ func (c *control) registerAddress() {
 	}})
 }
 
-// hopeless reports whether a refusal is the last word. A voter that was removed must stay until the others can do without its
-// vote: they need it for that. When a controller answers and no leader has been heard for long, that is so.
+// hopeless reports whether a refusal is the last word. Whoever was removed is told so only when Raft can do without its vote; see
+// lastWord.
 func (c *control) hopeless(code kafka.Code, member bool) bool {
-	switch {
-	case code == kafka.InconsistentClusterID:
-		return true
-	case code == kafka.InvalidRegistration && (!c.quorum.IsVoter() || c.lead.Leader == 0 && c.now.Sub(c.before.at) > c.o.ElectionTimeout):
+	switch code {
+	case kafka.InconsistentClusterID, kafka.InvalidRegistration:
 		return true
 	}
 	return !member && c.now.Sub(c.address.began) >= c.o.RegistrationTimeout
+}
+
+// lastWord is what a node is told that asks to be registered and is refused with err. One that was removed from the image goes on
+// while Raft has it: its vote may be needed, for its own removal too, and be it that nobody leads. Once it has left Raft as far as any
+// node has applied the log, it never counts again. This node may have begun after the removal, and then it learns here where that one
+// is.
+func (c *control) lastWord(cmd controller.Command, err error) error {
+	if kafka.CodeOf(err) != kafka.InvalidRegistration {
+		return err
+	}
+	var directories []kafka.DirectoryID
+	switch cmd := cmd.(type) {
+	case controller.RegisterBroker:
+		directories = cmd.Directories
+	case controller.RegisterMember:
+		directories = []kafka.DirectoryID{cmd.Member.Directory}
+	}
+	raft := c.quorum.Members()
+	for _, dir := range directories {
+		id := quorum.RaftID(dir)
+		if controller.CheckRemoved(c.quorum.Image(), dir) == nil || !slices.Contains(raft.Voters, id) && !slices.Contains(raft.Learners, id) {
+			continue
+		}
+		if register, is := cmd.(controller.RegisterMember); is && c.departing[id] != register.Member && register.Member.RaftID == id && register.ClusterID == c.o.ClusterID {
+			c.departing[id] = register.Member
+			c.setMembers()
+		}
+		return kafka.Errorf(kafka.BrokerNotAvailable, "This node was removed from the cluster; it goes on until the quorum can do without it.")
+	}
+	return err
 }

@@ -368,3 +368,70 @@ func TestUnregisteredWhileAlone(t *testing.T) {
 		t.Errorf("registered %t, %+v", known, topic.Partition(0))
 	}
 }
+
+// Whoever was removed goes on as long as its vote counts, though it is told that it was, and nobody leads for long: the quorum can do
+// without it only when Raft can.
+func TestRemovedVoterStaysWhileItIsNeeded(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after func(w *world, leader, down, gone *machine)
+	}{
+		{"the leader stays", func(*world, *machine, *machine, *machine) {}},
+		{"the leader starts anew, and has no way to it", func(_ *world, leader, _, _ *machine) { leader.kill(); leader.start() }},
+		{"both start anew", func(_ *world, leader, _, gone *machine) { leader.kill(); gone.kill(); leader.start(); gone.start() }},
+		{"the other one comes back, and not the leader", func(w *world, leader, down, _ *machine) { leader.vanish(); w.pass(20 * time.Second); down.start() }},
+	} {
+		w := newWorld(t, 1, 3)
+		w.up(1, 2, 3)
+		leader, down := w.active(), w.follower()
+		gone := w.hosts[6-leader.id-down.id]
+		down.vanish()
+		w.pass(leader.node.o.ElectionTimeout) // it counts as healthy, but its vote is not relied on
+		if err := w.remove(leader, gone); err != nil {
+			t.Fatal(err)
+		}
+		c.after(w, leader, down, gone)
+		w.pass(20 * time.Second)
+		if gone.node == nil {
+			t.Fatalf("%s: it stopped: %v", c.name, gone.failed)
+		}
+		w.run(30*time.Second, c.name+": there is a controller", func() bool { return w.active() != nil })
+		if err := w.submit(w.active(), create("t", 1)).err; err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		for _, m := range []*machine{leader, down} {
+			if m.node == nil {
+				m.start()
+			}
+		}
+		w.run(30*time.Second, c.name+": it stopped", func() bool { return gone.node == nil })
+		if gone.failed == nil || !strings.Contains(gone.failed.Error(), "was removed from the cluster") {
+			t.Errorf("%s: it says %v", c.name, gone.failed)
+		}
+		w.run(30*time.Second, c.name+": two vote", w.vote(min(leader.id, down.id), max(leader.id, down.id)))
+	}
+}
+
+// A leader that ends with a removal half done leaves it to another one, which may be elected only by the vote of who was removed.
+func TestRemovedVoterElects(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newWorld(t, seed, 3)
+		w.up(1, 2, 3)
+		leader, other := w.active(), w.follower()
+		gone := w.hosts[6-leader.id-other.id]
+		leader.node.SubmitAsync(controller.RemoveMember{ClusterID: "c1", Node: gone.id, Directory: gone.o.DirectoryID}, func(controller.Reply, error) {})
+		leader.step()
+		w.run(time.Second, "both know", func() bool {
+			return other.node.Image().Quorum.Len() == 2 && gone.node.Image().Quorum.Len() == 2
+		})
+		leader.vanish()
+		w.loss = 0.3
+		w.run(5*time.Minute, "it stopped", func() bool { return gone.node == nil })
+		if slices.Contains(other.node.quorum.Members().Voters, quorum.RaftID(gone.o.DirectoryID)) {
+			t.Errorf("seed %d: its vote counts, and it stopped: %v", seed, gone.failed)
+		}
+		w.loss = 0
+		leader.start()
+		w.run(time.Minute, "two vote", w.vote(min(leader.id, other.id), max(leader.id, other.id)))
+	}
+}

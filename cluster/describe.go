@@ -29,7 +29,7 @@ func (c *control) decision(img *metadata.Image, cmd controller.Command) ([]metad
 			return nil, nil, err
 		}
 	}
-	return records, reply, err
+	return records, reply, c.lastWord(cmd, err)
 }
 
 // describeQuorum finds the nodes behind Raft's ids.

@@ -88,7 +88,7 @@ func (c *control) submit(s *submission) {
 func (c *control) elsewhere(cmd controller.Command) error {
 	if register, is := cmd.(controller.RegisterMember); is {
 		if err := controller.CheckRemoved(c.quorum.Image(), register.Member.Directory); err != nil {
-			return err
+			return c.lastWord(cmd, err)
 		}
 		c.introduced(register)
 	}
