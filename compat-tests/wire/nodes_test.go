@@ -222,11 +222,16 @@ func wantLeaderNamed(t *testing.T, c *conn, cluster *harness.Cluster, topic topi
 		net.JoinHostPort(produced.Brokers[0].Host, strconv.Itoa(int(produced.Brokers[0].Port))) != want {
 		t.Errorf("Produce: the leader is %+v at %+v, want %d at %s", row.CurrentLeader, produced.Brokers, leader, want)
 	}
+	old := ask(t, c, at(10, fetchRequest(topic.name, 0, 0))) // from version 11 on any replica may be read from (KIP-392)
+	wantCode(t, "Fetch v10", old.Topics[0].Partitions[0].ErrorCode, kerr.NotLeaderForPartition)
+	if epoch == 0 {
+		return
+	}
 	req := at(17, fetchRequest(topic.name, 0, 0))
-	req.Topics[0].TopicID = topic.id
+	req.Topics[0].TopicID, req.Topics[0].Partitions[0].CurrentLeaderEpoch = topic.id, 0
 	fetched := ask(t, c, req)
 	part := fetched.Topics[0].Partitions[0]
-	wantCode(t, "Fetch", part.ErrorCode, kerr.NotLeaderForPartition)
+	wantCode(t, "Fetch", part.ErrorCode, kerr.FencedLeaderEpoch)
 	if int(part.CurrentLeader.LeaderID) != leader || part.CurrentLeader.LeaderEpoch < epoch || len(fetched.Brokers) != 1 ||
 		net.JoinHostPort(fetched.Brokers[0].Host, strconv.Itoa(int(fetched.Brokers[0].Port))) != want {
 		t.Errorf("Fetch: the leader is %+v at %+v, want %d at %s", part.CurrentLeader, fetched.Brokers, leader, want)

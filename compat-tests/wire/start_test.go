@@ -192,7 +192,7 @@ func TestADirectoryOfAnotherNodeOrClusterIsRefused(t *testing.T) {
 		{[]string{"CLUSTER_ID=" + other}, nil, []string{cluster, other}},
 	} {
 		got := serveFails(t, r.environment, syscall.SysProcAttr{}, append([]string{"--listen", "127.0.0.1:0", "--data-dir", s.options.DataDir}, r.args...)...)
-		if got.code != 1 || !containsAll(got.output, append(r.words, s.options.DataDir, "meta.properties")) {
+		if got.code != 2 || !containsAll(got.output, append(r.words, s.options.DataDir, "meta.properties")) {
 			t.Errorf("exit %d, wanted the words %q:\n%s", got.code, r.words, got.output)
 		}
 	}
