@@ -86,14 +86,15 @@ func (s *simulation) noteVoters(n *node, status *quorum.Status) {
 const inForce = 5 * time.Second
 
 // quorumBears reports whether the metadata is safe though a node loses its disk: of all voters that may count, a majority has
-// its logs. A learner that is gone may still get a vote until the leader misses it: where one votes, two at a time would be the
+// its logs; and it has of those that are left when the ones that were removed, or are about to be, have left Raft, which nobody
+// may know yet. A learner that is gone may still get a vote until the leader misses it: where one votes, two at a time would be the
 // majority of three.
 func (s *simulation) quorumBears(n *node) bool {
 	one := !slices.ContainsFunc(s.nodes, func(m *node) bool { return len(m.voters) > 2 })
 	if one && !n.votes() && s.w.now < s.spared {
 		return false
 	}
-	bears := func(ids []uint64) bool {
+	bear := func(ids []uint64) bool {
 		lost := 0
 		for _, id := range ids {
 			if s.lostLogs[id] || id == n.raftID() {
@@ -101,6 +102,13 @@ func (s *simulation) quorumBears(n *node) bool {
 			}
 		}
 		return lost <= (len(ids)-1)/2 || len(ids) == 0
+	}
+	goes := func(id uint64) bool {
+		_, member := s.newest.Quorum.ByRaftID(id)
+		return !member || slices.ContainsFunc(s.nodes, func(m *node) bool { return m.removing && m.raftID() == id })
+	}
+	bears := func(ids []uint64) bool {
+		return bear(ids) && bear(slices.DeleteFunc(slices.Clone(ids), goes))
 	}
 	founders := make([]uint64, len(s.founders))
 	for i, m := range s.founders {

@@ -16,15 +16,16 @@ import (
 type contact struct {
 	at    time.Duration
 	epoch kafka.BrokerEpoch // -1: it has registered
+	fence bool              // it asked to be fenced: so does the first heartbeat of a process, which the network may repeat late
 }
 
 // noteContact takes note of what comes to this process as the controller.
 func (p *process) noteContact(cmd controller.Command) {
 	switch c := cmd.(type) {
 	case controller.BrokerHeartbeat:
-		p.contacts[c.Broker] = contact{p.s.w.now, c.Epoch}
+		p.contacts[c.Broker] = contact{p.s.w.now, c.Epoch, c.WantFence}
 	case controller.RegisterBroker:
-		p.contacts[c.Broker] = contact{p.s.w.now, -1}
+		p.contacts[c.Broker] = contact{p.s.w.now, -1, false}
 	}
 }
 
@@ -79,7 +80,7 @@ func (s *simulation) checkFenced(img *metadata.Image, b *metadata.BrokerRegistra
 		decided = p.at
 	}
 	heard := a.contacts[b.ID]
-	if heard.epoch != b.Epoch || heard.at > decided || heard.at < a.led.since { // what came before was refused
+	if heard.epoch != b.Epoch || heard.fence || heard.at > decided || heard.at < a.led.since { // what came before was refused
 		return
 	}
 	// Perhaps: a machine refuses connections to a process that ended, and may lose its power only then.
