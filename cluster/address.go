@@ -101,15 +101,8 @@ func (c *control) lastWord(cmd controller.Command, err error) error {
 	if kafka.CodeOf(err) != kafka.InvalidRegistration {
 		return err
 	}
-	var directories []kafka.DirectoryID
-	switch cmd := cmd.(type) {
-	case controller.RegisterBroker:
-		directories = cmd.Directories
-	case controller.RegisterMember:
-		directories = []kafka.DirectoryID{cmd.Member.Directory}
-	}
 	raft := c.quorum.Members()
-	for _, dir := range directories {
+	for _, dir := range registering(cmd) {
 		id := quorum.RaftID(dir)
 		if controller.CheckRemoved(c.quorum.Image(), dir) == nil || !slices.Contains(raft.Voters, id) && !slices.Contains(raft.Learners, id) {
 			continue
@@ -121,4 +114,15 @@ func (c *control) lastWord(cmd controller.Command, err error) error {
 		return kafka.Errorf(kafka.BrokerNotAvailable, "This node was removed from the cluster; it goes on until the quorum can do without it.")
 	}
 	return err
+}
+
+// registering are the directories that a command registers; none where it registers nothing.
+func registering(cmd controller.Command) []kafka.DirectoryID {
+	switch cmd := cmd.(type) {
+	case controller.RegisterBroker:
+		return cmd.Directories
+	case controller.RegisterMember:
+		return []kafka.DirectoryID{cmd.Member.Directory}
+	}
+	return nil
 }

@@ -164,7 +164,7 @@ func TestRemovalsThatTheQuorumSurvives(t *testing.T) {
 		{"1Vc 2Vch 3Vc", 3, true},  // the one that is down
 		{"1Vc 2Vch 3Vc", 2, false}, // the one that is not
 		{"1Vc 2Vch 3Vc", 1, false},
-		{"1Vc 2Vcw 3Vch", 3, true}, // which leaves Raft when the other one is sure to be there
+		{"1Vc 2Vcw 3Vch", 3, true},      // which leaves Raft when the other one is sure to be there
 		{"1Vc 2Vch 3Vc 4Lchs", 2, true}, // there is one for its place
 		{"1Vc 2Vch 3Vc 4Lchn", 2, false},
 		{"1Vc 2Vch", 2, true},

@@ -86,10 +86,12 @@ func (c *control) submit(s *submission) {
 // elsewhere is what another node is told that took this one for the controller. One that was removed may know only nodes that do not
 // lead: these know as well that it will never be let in.
 func (c *control) elsewhere(cmd controller.Command) error {
-	if register, is := cmd.(controller.RegisterMember); is {
-		if err := controller.CheckRemoved(c.quorum.Image(), register.Member.Directory); err != nil {
+	for _, dir := range registering(cmd) {
+		if err := controller.CheckRemoved(c.quorum.Image(), dir); err != nil {
 			return c.lastWord(cmd, err)
 		}
+	}
+	if register, is := cmd.(controller.RegisterMember); is {
 		c.introduced(register)
 	}
 	return notController()

@@ -108,11 +108,16 @@ func TestAnyNodeKnowsWhoWasRemoved(t *testing.T) {
 		if m.node == nil {
 			continue
 		}
-		told := make(chan error, 1)
-		m.node.Decide(controller.RegisterMember{ClusterID: "c1", Member: member}, func(_ Answer, err error) { told <- err })
-		w.pass(time.Second)
-		if err := <-told; kafka.CodeOf(err) != kafka.InvalidRegistration {
-			t.Errorf("node %d says %v", m.id, err)
+		for _, cmd := range []controller.Command{
+			controller.RegisterMember{ClusterID: "c1", Member: member},                                                      // of one that has another address
+			controller.RegisterBroker{ClusterID: "c1", Broker: gone.id, Directories: []kafka.DirectoryID{member.Directory}}, // or has it still
+		} {
+			told := make(chan error, 1)
+			m.node.Decide(cmd, func(_ Answer, err error) { told <- err })
+			w.pass(time.Second)
+			if err := <-told; kafka.CodeOf(err) != kafka.InvalidRegistration {
+				t.Errorf("node %d says %v to %T", m.id, err, cmd)
+			}
 		}
 	}
 }
