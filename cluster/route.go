@@ -91,8 +91,15 @@ func (c *control) elsewhere(cmd controller.Command) error {
 			return c.lastWord(cmd, err)
 		}
 	}
-	if register, is := cmd.(controller.RegisterMember); is {
-		c.introduced(register)
+	switch cmd := cmd.(type) {
+	case controller.RegisterMember:
+		c.introduced(cmd)
+	case controller.BrokerHeartbeat:
+		if img := c.quorum.Image(); int64(cmd.Epoch) <= img.Index {
+			if _, err := controller.Incarnation(img, cmd.Broker, cmd.Epoch); err != nil {
+				return err // it will have to register, and hear then whether it may
+			}
+		}
 	}
 	return notController()
 }

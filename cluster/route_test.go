@@ -98,6 +98,7 @@ func TestAnyNodeKnowsWhoWasRemoved(t *testing.T) {
 	w.join(4)
 	gone := w.hosts[4]
 	member, _ := w.active().node.Image().Quorum.ByRaftID(gone.node.quorum.RaftID())
+	epoch, _ := gone.node.Registered()
 	gone.kill()
 	w.pass(12 * time.Second)
 	if err := w.remove(w.active(), gone); err != nil {
@@ -107,6 +108,13 @@ func TestAnyNodeKnowsWhoWasRemoved(t *testing.T) {
 	for _, m := range w.all() {
 		if m.node == nil {
 			continue
+		}
+		stale := controller.BrokerHeartbeat{Broker: gone.id, Epoch: epoch} // it does not know yet that it is none any more
+		told := make(chan error, 1)
+		m.node.Decide(stale, func(_ Answer, err error) { told <- err })
+		w.pass(time.Second)
+		if err := <-told; kafka.CodeOf(err) != kafka.BrokerIDNotRegistered {
+			t.Errorf("node %d says %v to a heartbeat", m.id, err)
 		}
 		for _, cmd := range []controller.Command{
 			controller.RegisterMember{ClusterID: "c1", Member: member},                                                      // of one that has another address

@@ -151,7 +151,13 @@ func isReserved(id kafka.UUID) bool {
 
 // incarnation finds the broker that a request names.
 func (d *decision) incarnation(id kafka.BrokerID, epoch kafka.BrokerEpoch) (*metadata.BrokerRegistration, error) {
-	b, known := d.img.Brokers.ByID(id)
+	return Incarnation(d.img, id, epoch)
+}
+
+// Incarnation finds a broker in an image. Errors: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH. From an image that is not older
+// than the epoch these are final, since no registration comes back.
+func Incarnation(img *metadata.Image, id kafka.BrokerID, epoch kafka.BrokerEpoch) (*metadata.BrokerRegistration, error) {
+	b, known := img.Brokers.ByID(id)
 	if !known {
 		return nil, kafka.Errorf(kafka.BrokerIDNotRegistered, "Broker ID %d is not currently registered", id)
 	}
