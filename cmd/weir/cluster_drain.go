@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -22,16 +21,9 @@ type drain struct {
 
 // drainResult is the line of `weir cluster drain -o json`.
 type drainResult struct {
-	Node  int32       `json:"node"`
-	Moved []drainMove `json:"moved"` // or to be moved, with --dry-run
-	Left  int         `json:"left"`  // replicas that it still holds: of partitions that nobody leads
-}
-
-type drainMove struct {
-	Topic     string  `json:"topic"`
-	Partition int32   `json:"partition"`
-	From      []int32 `json:"from"`
-	To        []int32 `json:"to"`
+	Node  int32  `json:"node"`
+	Moved []move `json:"moved"` // or to be moved, with --dry-run
+	Left  int    `json:"left"`  // replicas that it still holds: of partitions that nobody leads
 }
 
 func newClusterDrainCommand(flags *clientFlags) *cobra.Command {
@@ -86,18 +78,12 @@ func (d *drain) run(client *kgo.Client) error {
 	if err != nil {
 		return err
 	}
-	result := &drainResult{Node: d.node, Moved: []drainMove{}}
+	result := &drainResult{Node: d.node, Moved: []move{}}
 	if d.dryRun {
-		result.add(moves)
+		result.Moved = append(result.Moved, moves...)
 		return d.print(result)
 	}
 	return d.limited(client, v, moves, func() error { return d.moveAll(client, result) })
-}
-
-func (r *drainResult) add(moves []move) {
-	for _, m := range moves {
-		r.Moved = append(r.Moved, drainMove{m.topic, m.partition, m.from, m.to})
-	}
 }
 
 func (d *drain) print(r *drainResult) error {
@@ -106,15 +92,11 @@ func (d *drain) print(r *drainResult) error {
 		return writeJSON(out, r)
 	}
 	if d.dryRun {
-		var rows [][]string
-		for _, m := range r.Moved {
-			rows = append(rows, []string{m.Topic, strconv.Itoa(int(m.Partition)), joinIDs(m.From), joinIDs(m.To)})
-		}
-		if rows == nil {
+		if len(r.Moved) == 0 {
 			fmt.Fprintf(out, "Node %d holds no replicas.\n", r.Node)
 			return nil
 		}
-		return writeTable(out, []string{"TOPIC", "PARTITION", "FROM", "TO"}, rows)
+		return writeMoves(out, r.Moved)
 	}
 	if r.Left > 0 {
 		fmt.Fprintf(out, "%d replicas were moved away from node %d; it still has %d of partitions that nobody leads.\n", len(r.Moved), r.Node, r.Left)
@@ -143,7 +125,7 @@ func (d *drain) moveAll(client *kgo.Client, result *drainResult) error {
 		if err := d.reassign(client, wave); err != nil {
 			return err
 		}
-		result.add(wave)
+		result.Moved = append(result.Moved, wave...)
 		if err := d.await(client, wave, len(result.Moved), len(moves)-len(wave)); err != nil {
 			return err
 		}
@@ -178,7 +160,7 @@ func (d *drain) await(client *kgo.Client, wave []move, moved, later int) error {
 // holdsAny reports whether a node has a replica of a partition that was moved away from it.
 func (v *clusterView) holdsAny(node int32, moves []move) bool {
 	return slices.ContainsFunc(moves, func(m move) bool {
-		return slices.Contains(v.topics[m.topic].Partitions[m.partition].Replicas, node)
+		return slices.Contains(v.topics[m.Topic].Partitions[m.Partition].Replicas, node)
 	})
 }
 

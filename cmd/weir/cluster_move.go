@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -80,13 +81,22 @@ func listMoves(ctx context.Context, client *kgo.Client) (moves []kadm.ListPartit
 	return moves, nil
 }
 
+// writeMoves prints what is to move.
+func writeMoves(w io.Writer, moves []move) error {
+	var rows [][]string
+	for _, m := range moves {
+		rows = append(rows, []string{m.Topic, strconv.Itoa(int(m.Partition)), joinIDs(m.From), joinIDs(m.To)})
+	}
+	return writeTable(w, []string{"TOPIC", "PARTITION", "FROM", "TO"}, rows)
+}
+
 func (m *mover) reassign(client *kgo.Client, wave []move) error {
 	if len(wave) == 0 {
 		return nil
 	}
 	var req kadm.AlterPartitionAssignmentsReq
 	for _, p := range wave {
-		req.Assign(p.topic, p.partition, p.to)
+		req.Assign(p.Topic, p.Partition, p.To)
 	}
 	return m.alter(client, req, "moving")
 }

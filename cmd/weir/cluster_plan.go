@@ -11,9 +11,10 @@ import (
 
 // move is where the replicas of one partition are to be.
 type move struct {
-	topic     string
-	partition int32
-	from, to  []int32
+	Topic     string  `json:"topic"`
+	Partition int32   `json:"partition"`
+	From      []int32 `json:"from"`
+	To        []int32 `json:"to"`
 }
 
 // planDrain says how a node comes to hold nothing: each of its replicas goes to the node that, among those that are up and have

@@ -34,7 +34,7 @@ func TestPlanDrain(t *testing.T) {
 	text := func(moves []move) string {
 		var lines []string
 		for _, m := range moves {
-			lines = append(lines, fmt.Sprintf("%s-%d %s>%s", m.topic, m.partition, joinIDs(m.from), joinIDs(m.to)))
+			lines = append(lines, fmt.Sprintf("%s-%d %s>%s", m.Topic, m.Partition, joinIDs(m.From), joinIDs(m.To)))
 		}
 		return strings.Join(lines, " ")
 	}
@@ -87,7 +87,7 @@ func TestPlanDrainOffline(t *testing.T) {
 	if moves, err := v.planDrain(1, nil, false); err == nil || moves != nil || !strings.Contains(err.Error(), "nobody leads t[1]") {
 		t.Errorf("planned %v, %v", moves, err)
 	}
-	if moves, err := v.planDrain(1, nil, true); err != nil || len(moves) != 1 || moves[0].partition != 0 {
+	if moves, err := v.planDrain(1, nil, true); err != nil || len(moves) != 1 || moves[0].Partition != 0 {
 		t.Errorf("planned %v, %v", moves, err)
 	}
 }

@@ -49,15 +49,15 @@ func (m *mover) limit(client *kgo.Client, v *clusterView, moves []move) (*thrott
 	}
 	leaders, followers := make(map[string][]string), make(map[string][]string)
 	for _, p := range moves {
-		if !slices.Contains(l.topics, p.topic) {
-			l.topics = append(l.topics, p.topic)
+		if !slices.Contains(l.topics, p.Topic) {
+			l.topics = append(l.topics, p.Topic)
 		}
-		for _, id := range p.from {
-			leaders[p.topic] = append(leaders[p.topic], fmt.Sprintf("%d:%d", p.partition, id))
+		for _, id := range p.From {
+			leaders[p.Topic] = append(leaders[p.Topic], fmt.Sprintf("%d:%d", p.Partition, id))
 		}
-		for _, id := range p.to {
-			if !slices.Contains(p.from, id) {
-				followers[p.topic] = append(followers[p.topic], fmt.Sprintf("%d:%d", p.partition, id))
+		for _, id := range p.To {
+			if !slices.Contains(p.From, id) {
+				followers[p.Topic] = append(followers[p.Topic], fmt.Sprintf("%d:%d", p.Partition, id))
 			}
 		}
 	}

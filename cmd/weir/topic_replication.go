@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -100,8 +99,8 @@ func (r *replication) moveAll(client *kgo.Client, moves []move) error {
 // and have arrived when the partition is not moving any more. One that was deleted meanwhile is none.
 func (v *clusterView) countPending(moves []move, moving []kadm.ListPartitionReassignmentsResponse) (count int) {
 	for _, m := range moves {
-		p, found := v.topics[m.topic].Partitions[m.partition]
-		if found && (!slices.Equal(p.Replicas, m.to) || isMoving(moving, m.topic, m.partition)) {
+		p, found := v.topics[m.Topic].Partitions[m.Partition]
+		if found && (!slices.Equal(p.Replicas, m.To) || isMoving(moving, m.Topic, m.Partition)) {
 			count++
 		}
 	}
@@ -117,21 +116,13 @@ func isMoving(moving []kadm.ListPartitionReassignmentsResponse, topic string, pa
 func (r *replication) print(moves []move) error {
 	out := r.cmd.OutOrStdout()
 	if r.output == outputJSON {
-		lines := make([]drainMove, len(moves))
-		for i, m := range moves {
-			lines[i] = drainMove{m.topic, m.partition, m.from, m.to}
-		}
-		return writeJSONLines(out, lines)
+		return writeJSONLines(out, moves)
 	}
 	if len(moves) == 0 {
 		fmt.Fprintf(out, "All partitions have %d replicas.\n", r.factor)
 		return nil
 	}
-	var rows [][]string
-	for _, m := range moves {
-		rows = append(rows, []string{m.topic, strconv.Itoa(int(m.partition)), joinIDs(m.from), joinIDs(m.to)})
-	}
-	return writeTable(out, []string{"TOPIC", "PARTITION", "FROM", "TO"}, rows)
+	return writeMoves(out, moves)
 }
 
 // planReplication says how all partitions of topics come to have so many replicas. Nothing is planned at all where one of them

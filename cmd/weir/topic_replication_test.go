@@ -12,7 +12,7 @@ func TestPlanReplication(t *testing.T) {
 	text := func(moves []move) string {
 		var lines []string
 		for _, m := range moves {
-			lines = append(lines, fmt.Sprintf("%s-%d %s>%s", m.topic, m.partition, joinIDs(m.from), joinIDs(m.to)))
+			lines = append(lines, fmt.Sprintf("%s-%d %s>%s", m.Topic, m.Partition, joinIDs(m.From), joinIDs(m.To)))
 		}
 		return strings.Join(lines, " ")
 	}
@@ -61,7 +61,7 @@ func TestPlanReplicationRefuses(t *testing.T) {
 
 func TestPendingReplicas(t *testing.T) {
 	v := viewOf(nodesOf("", "", ""), map[string][][]int32{"t": {{1, 2}, {1, 3}, {1, 2}}})
-	moves := []move{{topic: "t", to: []int32{1, 2}}, {topic: "t", partition: 1, to: []int32{1, 2}}, {topic: "t", partition: 2, to: []int32{1, 2}}, {topic: "deleted", to: []int32{1}}}
+	moves := []move{{Topic: "t", To: []int32{1, 2}}, {Topic: "t", Partition: 1, To: []int32{1, 2}}, {Topic: "t", Partition: 2, To: []int32{1, 2}}, {Topic: "deleted", To: []int32{1}}}
 	moving := []kadm.ListPartitionReassignmentsResponse{{Topic: "t", Partition: 2, AddingReplicas: []int32{2}}}
 	if got := v.countPending(moves, moving); got != 2 {
 		t.Errorf("%d", got)
