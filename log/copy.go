@@ -48,14 +48,11 @@ func (l *Log) copyTo(f *Log, maxBytes int, buf *[]byte) (n int, err error) {
 	if r.Len() == 0 {
 		return 0, f.extendTo(end)
 	}
-	if cap(*buf) < r.Len() {
-		*buf = make([]byte, r.Len())
+	b, err := readInto(buf, &r)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return 0, nil // truncated meanwhile
 	}
-	b := (*buf)[:r.Len()]
-	if _, err := r.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, nil // truncated meanwhile
-		}
+	if err != nil {
 		return 0, l.readError(err)
 	}
 	if err := f.appendCopied(b); err != nil {
@@ -66,6 +63,18 @@ func (l *Log) copyTo(f *Log, maxBytes int, buf *[]byte) (n int, err error) {
 	}
 	f.SetHighWatermark(l.HighWatermark())
 	return len(b), nil
+}
+
+// readInto reads all records into a buffer that is kept, and grows.
+func readInto(buf *[]byte, r *Records) ([]byte, error) {
+	if cap(*buf) < r.Len() {
+		*buf = make([]byte, r.Len())
+	}
+	b := (*buf)[:r.Len()]
+	if _, err := r.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return b, nil
 }
 
 // alignCopy cuts off f what was cut off l, and moves f's start to l's.
@@ -240,11 +249,8 @@ func (l *Log) copyRestLocked(f *Log, buf *[]byte) error {
 	if r.Len() == 0 {
 		return f.extendTo(end)
 	}
-	if cap(*buf) < r.Len() {
-		*buf = make([]byte, r.Len())
-	}
-	b := (*buf)[:r.Len()]
-	if _, err := r.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
+	b, err := readInto(buf, &r)
+	if err != nil {
 		return l.readError(err)
 	}
 	return f.appendCopied(b)
