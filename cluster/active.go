@@ -81,7 +81,7 @@ func (c *control) begin() {
 		}
 		c.active.leases.Silent(m.Node, since)
 	}
-	c.active.duty, c.active.autopilot = duty{changed: true, raise: true, looked: c.now}, autopilot{}
+	c.active.duty, c.active.autopilot = duty{changed: true, raise: true, looked: c.now}, autopilot{alone: map[uint64]time.Time{}}
 	if c.o.BalanceInterval > 0 {
 		c.active.duty.balance = c.now.Add(c.o.BalanceInterval)
 	}

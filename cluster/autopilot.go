@@ -42,7 +42,9 @@ func (c *control) manageMembers() {
 	if c.quorum.Members().Changing {
 		return // there is another look when that is over
 	}
-	m := c.membership(c.quorum.Image())
+	img := c.quorum.Image()
+	m := c.membership(img)
+	m.supersede(controller.Superseded(img), a.alone)
 	switch s := m.next(); {
 	case s.transfer != 0:
 		c.logger.Info("another node is to lead the quorum", "node", m.names(s.transfer), "why", s.why)
@@ -103,10 +105,6 @@ func (c *control) membership(img *metadata.Image) *membership {
 		m.members = append(m.members, n)
 	}
 	slices.SortFunc(m.members, byNode)
-	if c.active.autopilot.alone == nil {
-		c.active.autopilot.alone = map[uint64]time.Time{}
-	}
-	m.supersede(controller.Superseded(img), c.active.autopilot.alone)
 	return m
 }
 
